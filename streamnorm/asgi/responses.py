@@ -15,7 +15,7 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -34,11 +34,14 @@ from streamnorm._core.messages import MessageSource
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.answers import write_cloud_error
 from streamnorm.aio import Stream
-from streamnorm.asgi.frameworks import framework_class
+from streamnorm.asgi.frameworks import FrameworkResponse
 from streamnorm.asgi.writing import WritingSend
 
+if TYPE_CHECKING:
+    from starlette.background import BackgroundTask
 
-class _StreamResponse:
+
+class _StreamResponse(FrameworkResponse):
     """Base class of ASGI responses that send a stream, or the message of a stream, to a client.
 
     Args:
@@ -47,17 +50,6 @@ class _StreamResponse:
         defaults: Headers that the response has, by lower-case name.
         headers: Further headers; they override the default ones.
     """
-
-    def __new__(cls, *_args: Any, **_options: Any) -> Self:
-        """Create an instance that is also a Starlette response if Starlette is imported."""
-        return super().__new__(framework_class(cls))
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
-        """Allow the class as the return type of a FastAPI path operation."""
-        from pydantic_core import core_schema
-
-        return core_schema.any_schema()
 
     def __init__(
         self,
@@ -69,8 +61,9 @@ class _StreamResponse:
         self.status_code = status
         given = {name.lower(): value for name, value in (headers or {}).items()}
         self.raw_headers = encode_headers({**defaults, **given})
-        self.background: Callable[[], Awaitable[None]] | None = None
+        self.background: BackgroundTask | None = None
         self._stream = stream
+        self._is_head = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response.
@@ -79,9 +72,10 @@ class _StreamResponse:
             StreamnormError: The stream failed, and no error event or response reports it; or it
                 was closed before it ended.
         """
+        self._is_head = scope.get("method") == "HEAD"
         async with open_exchange(receive, send) as exchange:
             try:
-                await self._respond(exchange, scope)
+                await self._respond(exchange)
             finally:
                 # Starlette closes no iterator of a body: the provider would generate on.  Within
                 # the exchange: a cancel scope that an agent holds open ends before its own.
@@ -89,7 +83,7 @@ class _StreamResponse:
         if self.background is not None:
             await self.background()
 
-    async def _respond(self, exchange: Exchange, scope: Scope) -> None:
+    async def _respond(self, exchange: Exchange) -> None:
         raise NotImplementedError
 
 
@@ -143,7 +137,7 @@ class EventStreamResponse(_StreamResponse):
         super().__init__(stream, status, defaults, headers)
         self._keepalive_s = keepalive_s
 
-    async def _respond(self, exchange: Exchange, scope: Scope) -> None:
+    async def _respond(self, exchange: Exchange) -> None:
         stream = self._stream
         first = None
         try:
@@ -165,7 +159,7 @@ class EventStreamResponse(_StreamResponse):
         await exchange.start(self.status_code, self.raw_headers)
         # Starlette answers HEAD by a route of GET: the provider would generate for nobody, and the
         # client's next request on the connection would wait for it.
-        if scope.get("method") == "HEAD":
+        if self._is_head:
             await exchange.send(b"", more=False)
             return
         if first is not None:
@@ -244,7 +238,7 @@ class MessageResponse(_StreamResponse):
         self._model = model
         self._created = created
 
-    async def _respond(self, exchange: Exchange, _scope: Scope) -> None:
+    async def _respond(self, exchange: Exchange) -> None:
         stream = self._stream
         try:
             async for event in stream:
@@ -362,9 +356,10 @@ async def open_exchange(
         send: The server's `send`.
         cancels: Whether a disconnect cancels; if not, later sends are ignored.
     """
+    tasks = anyio.create_task_group()
+    exchange = Exchange(send, tasks, cancels=cancels)
     try:
-        async with anyio.create_task_group() as tasks:
-            exchange = Exchange(send, tasks, cancels=cancels)
+        async with tasks:
             # Only `receive` reports a disconnect: without a call to it the upstream generates on
             # (uvicorn 0.54 and hypercorn 0.18, measured 2026-11-21).
             if receive is not None:
@@ -451,7 +446,8 @@ class Exchange:
         Starlette's `BaseHTTPMiddleware` raises for an application that returns without a response.
         """
         with suppress(OSError, RuntimeError):  # of a closed connection
-            start = {"type": "http.response.start", "status": _CLIENT_LEFT, "headers": []}
+            start: Message = {"type": "http.response.start", "status": _CLIENT_LEFT}
+            start["headers"] = []
             await self._server_send(start)
             await self._server_send({"type": "http.response.body", "body": b""})
 

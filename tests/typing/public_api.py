@@ -12,6 +12,7 @@ from typing import assert_never, assert_type
 
 import httpx
 import httpx2
+from starlette.responses import Response
 
 import streamnorm
 import streamnorm.state
@@ -253,6 +254,8 @@ async def asynchronous_streams(
     EventStreamResponse(answer)
     EventStreamResponse(events)  # type: ignore[arg-type]
     sent = MessageResponse(events, to="anthropic", reply=streamnorm.Reply(), headers={"a": "b"})
+    responses: list[Response] = [EventStreamResponse(answer), sent]  # a route's return type
+    assert_type(responses[0].status_code, int)
     assert_type(sent.losses, tuple[Loss, ...])
     MessageResponse(answer, to="anthropic")  # type: ignore[arg-type]
     MessageResponse(events)  # type: ignore[call-arg]
