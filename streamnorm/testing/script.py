@@ -63,17 +63,18 @@ AnswerPart: TypeAlias = str | Block | StreamError | Fault
 CompleteAnswer: TypeAlias = Message | Recording | Path
 """An answer that is one value."""
 
+# Each has one form of `Sequence` alone: mypy infers a list literal against no union of several.
 Turn: TypeAlias = (
     AnswerPart
     | CompleteAnswer
-    | Sequence[AnswerPart]
-    | Sequence[CompleteAnswer | Fault]
-    | Sequence[Event | Fault]
+    | Sequence[AnswerPart | CompleteAnswer | Event]
     | Callable[[FakeRequest], "Turn"]
 )
 """One answer; `FakeProvider` describes each form."""
 
-Script: TypeAlias = Sequence[Turn] | Turn
+Script: TypeAlias = (
+    AnswerPart | CompleteAnswer | Sequence[Turn | Event] | Callable[[FakeRequest], Turn]
+)
 """Answers in the order of the requests, or one for all requests."""
 
 

@@ -72,6 +72,7 @@ from streamnorm.codec import Decoder, Encoder, Feed
 from streamnorm.partial_json import PartialJSON
 from streamnorm.recording import Recording
 from streamnorm.sse import Frame
+from streamnorm.testing import FakeProvider, FakeRequest, faults, tool_call
 from streamnorm.tools import CustomTool, MCPServer, ServerTool
 from streamnorm.validation import Violation
 
@@ -349,3 +350,17 @@ async def a_url_opens_a_store(scope: str) -> None:
     streamnorm.state.SQLiteStore("state.db", ttl="1h")  # type: ignore[call-arg]
     streamnorm.state.RedisStore("redis://127.0.0.1", ttl_s="1h")  # type: ignore[arg-type]
     assert_type(await store.aclose(), None)
+
+
+def play(request: FakeRequest) -> str:
+    return request.path
+
+
+def script() -> None:
+    call = tool_call("get_weather", city="Oslo")
+    FakeProvider(["I look. ", call])
+    FakeProvider([["I look. ", call], "It snows."])
+    FakeProvider([["It snows.", faults.stall(event=3)], faults.http(529), play])
+    FakeProvider([MessageStart("", ""), MessageStop("end_turn")])
+    FakeProvider(play)
+    FakeProvider([1])  # type: ignore[list-item]
