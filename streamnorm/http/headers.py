@@ -34,6 +34,8 @@ _REQUEST_HEADERS = (
 )
 # The SDKs of OpenAI and Anthropic read these before they retry.
 _RESPONSE_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+# LiteLLM's prefix of the headers that it received from its provider.
+_RELAYED = "llm_provider-"
 _REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid")
 _RATE_LIMIT = "ratelimit-"  # a part of the names, after the vendor's
 _BEARER = "bearer "
@@ -144,6 +146,9 @@ def response_headers(
         for name, value in values.items()
         if name in _RESPONSE_HEADERS or _RATE_LIMIT in name
     }
+    for name in _RESPONSE_HEADERS:
+        if name not in values and _RELAYED + name in values:
+            sent[name] = values[_RELAYED + name]
     # OpenAI's name, Anthropic's and that of AWS, since a compatible server or a cloud may use
     # another than the vendor.
     for name in (upstream.endpoints.request_id_header, *_REQUEST_IDS):
@@ -162,9 +167,17 @@ def retry_after_in(headers: Mapping[str, str], now_s: float) -> float | None:
         headers: The headers, names in lower case.
         now_s: The time, in seconds since 1970.
     """
-    if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
+    for prefix in ("", _RELAYED):
+        if (seconds := _retry_after(headers, prefix, now_s)) is not None:
+            return seconds
+    return None
+
+
+def _retry_after(headers: Mapping[str, str], prefix: str, now_s: float) -> float | None:
+    """Return the seconds to wait that headers with a prefix ask for, or None."""
+    if (milliseconds := _number(headers.get(f"{prefix}retry-after-ms", ""))) > 0:
         return milliseconds / 1000
-    after = headers.get("retry-after", "")
+    after = headers.get(f"{prefix}retry-after", "")
     if (seconds := _number(after)) > 0:
         return seconds
     # RFC 9110, section 10.2.3: seconds or a date.

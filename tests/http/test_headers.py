@@ -136,6 +136,14 @@ def test_retry_advice_and_rate_limits_are_returned() -> None:
     assert returned("anthropic", "openai_chat", {**others, **passed}) == passed
 
 
+def test_retry_advice_of_the_provider_behind_litellm_is_returned() -> None:
+    """LiteLLM 1.110.2 sends the provider's headers under a prefix, and none of its own."""
+    relayed = {"llm_provider-retry-after": "7", "llm_provider-date": "x"}
+    assert returned("anthropic", "openai_chat", relayed) == {"retry-after": "7"}
+    own = {"retry-after": "2"}
+    assert returned("anthropic", "openai_chat", {**relayed, **own}) == own
+
+
 @pytest.mark.parametrize("value", ["1\r\nx: y", "\u20ac", "\0", "a\x7f"])
 def test_value_that_is_no_printable_text_is_not_returned(value: str) -> None:
     received = {"retry-after": value, "x-request-id": value, "request-id": "req_1"}
@@ -237,6 +245,8 @@ NOON_S = 1_795_953_600.0
         pytest.param({"retry-after": "2.5"}, 2.5, id="seconds"),
         pytest.param({"retry-after-ms": "1500", "retry-after": "7"}, 1.5, id="milliseconds first"),
         pytest.param({"retry-after-ms": "soon", "retry-after": "7"}, 7, id="broken milliseconds"),
+        pytest.param({"llm_provider-retry-after": "7"}, 7, id="of the provider behind LiteLLM"),
+        pytest.param({"llm_provider-retry-after": "7", "retry-after": "2"}, 2, id="of LiteLLM"),
         pytest.param({"retry-after": "0"}, None, id="zero"),
         pytest.param({"retry-after": "nan"}, None, id="not a number"),
         pytest.param({"retry-after": "Sun, 29 Nov 2026 12:01:30 GMT"}, 90, id="date"),
