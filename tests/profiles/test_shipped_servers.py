@@ -258,6 +258,31 @@ ROWS = [
         )
         for model in models
     ),
+    # LiteLLM
+    *(
+        chat("litellm", model, {"reasoning_issuer": issuer, "reasoning_form": "blocks"})
+        for issuer, models in (
+            ("anthropic", ("claude-opus-4-6", "anthropic/claude-opus-4-6", "an-alias")),
+            ("openai", ("gpt-5.2", "openai/o4-mini", "codex-mini")),
+            ("google", ("gemini/gemini-3-pro-preview", "gemini-3-pro")),
+        )
+        for model in models
+    ),
+    chat(
+        "litellm",
+        "claude-opus-4-6",
+        {"reasoning_text": False, "custom_tools": False},
+        fields="cache_key choices frequency_penalty logit_bias logprobs presence_penalty "
+        "safety_identifier seed store top_logprobs verbosity",
+    ),
+    chat(
+        "litellm",
+        "an-alias",
+        {"reasoning_text": True, "custom_tools": False, "restricted_choice": False},
+        fields="cache_key safety_identifier store verbosity",
+    ),
+    chat("litellm", "openai/gpt-4.1", {}, fields="cache reasoning store verbosity"),
+    chat("litellm", "gemini-3-pro", {"signed": frozenset({"tool_call"})}),
     # vLLM; SGLang as vLLM: Qwen no developer, system first; Mistral, Gemma alternate
     *(
         row

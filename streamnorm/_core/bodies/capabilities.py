@@ -198,7 +198,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         signed: Tags of the blocks besides reasoning that have a field for a signature.
         reasoning_text: Reasoning is sent back as text, without a signature.
         reasoning_form: Form of reasoning that is sent back: a field of its own, signed details,
-            a part of the content, `<think>` tags before the text, or `extra_content` of calls.
+            LiteLLM's `thinking_blocks`, a part of the content, `<think>` tags before the text, or
+            `extra_content` of calls.
         reasoning_answered: Reasoning must be followed by other content of its message.
         reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; other
             ids are left out; None = any, of messages and calls, too.
@@ -374,7 +375,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     signature_pattern: str | None = None
     signed: frozenset[str] = frozenset()
     reasoning_text: bool = False
-    reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
+    reasoning_form: Literal["field", "details", "blocks", "part", "tags", "extra_content"] = "field"
     reasoning_answered: bool = False
     reasoning_id_pattern: str | None = None
     stored_reasoning: bool = False

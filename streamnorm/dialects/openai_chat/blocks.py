@@ -42,6 +42,7 @@ from streamnorm.dialects.openai_chat.content import (
     ReasoningDetail,
     ThinkTags,
     citation_from_wire,
+    provider_citation_from_wire,
 )
 from streamnorm.dialects.openai_chat.open_calls import (
     HeldText,
@@ -56,7 +57,7 @@ from streamnorm.dialects.openai_chat.tool_calls import Call, CallFragment, Chunk
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
 _WHITE_SPACE = " \t\r\n"  # between the values of JSON
 # Opaque events that may follow a finish reason.
-_METADATA = frozenset({"annotations", "extra_content", "logprobs"})
+_METADATA = frozenset({"annotations", "extra_content", "logprobs", "provider_specific_fields"})
 _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
     "text": TextDelta,
     "reasoning": ReasoningDelta,
@@ -218,7 +219,7 @@ class ChoiceBlocks:
         if detail.encrypted is not None:
             self._add_encrypted(detail.encrypted, events)
         if detail.opaque is not None:
-            self.add_opaque("reasoning_details", detail.opaque, events)
+            self.add_opaque(detail.field, detail.opaque, events)
 
     def add_annotation(self, annotation: object, events: list[Event]) -> None:
         """Append an annotation as a citation of the open text, or as an opaque event.
@@ -234,6 +235,18 @@ class ChoiceBlocks:
             events.append(CitationDelta(self._open_text, citation))
         else:
             self.add_opaque("annotations", annotation, events)
+
+    def add_provider_citation(self, value: dict[str, Any], events: list[Event]) -> None:
+        """Append one of Anthropic's citations to the open text, or to the next one.
+
+        Anthropic sends the citations of a text before it.
+        """
+        citation = provider_citation_from_wire(value)
+        if self._kind == "text" and not self._pending.items:
+            events.append(CitationDelta(self._open_text, citation))
+            return
+        self._state.store(OBJECT_BYTES + value_bytes(value))
+        self._early_citations.append((citation, value))
 
     def add_opaque(self, name: str, value: object, events: list[Event]) -> None:
         """Append an opaque event with a field that no unified event can carry."""

@@ -1,9 +1,10 @@
 """Reasoning, citations and opaque fields, in both directions.
 
 https://openrouter.ai/docs/use-cases/reasoning-tokens (read 2026-11-21): OpenRouter's
-`reasoning_details`.  Other servers send `<think>` tags within text.  Citations are the
-`annotations` of a delta and of a whole message.  Fields of a chunk that no unified event carries
-are opaque.
+`reasoning_details`.  https://docs.litellm.ai/docs/reasoning_content and LiteLLM 1.110.2 (read
+2026-12-01): LiteLLM's `thinking_blocks`.  Other servers send `<think>` tags within text.
+Citations are the `annotations` of a delta and of a whole message.  Fields of a chunk that no
+unified event carries are opaque.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.blocks import Citation
+from streamnorm._core.blocks import Citation, Reasoning, RedactedReasoning
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import (
     FAST_ERRORS,
@@ -44,6 +45,8 @@ ENCRYPTING_ISSUERS = frozenset({"openai", "xai"})
 """Issuers that encrypt reasoning, and bind it to the id of its item."""
 _ANTHROPIC_FORMAT = {"anthropic": _FORMATS["anthropic"]}
 _UNKNOWN_FORMAT = "unknown"
+# LiteLLM's own tag of what OpenAI's Responses API has encrypted.
+_LITELLM_ENCRYPTED = "litellm_encrypted_reasoning:"
 _TYPES = frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"})
 
 
@@ -56,7 +59,7 @@ class EncryptedReasoning(Struct):
 
 
 class ReasoningDetail(Struct):
-    """Content of a `reasoning_details` entry or of a plain reasoning field.
+    """Content of a `reasoning_details` or `thinking_blocks` entry, or of a plain field.
 
     Attributes:
         text: Text of the detail.
@@ -65,6 +68,7 @@ class ReasoningDetail(Struct):
         opaque: The entry, if all of its content is unknown.
         signed_index: Index of the detail if the vendor signs the text at an index; else None.
         entry: The entry; None for a plain field.
+        field: Field that has the entry.
     """
 
     text: str
@@ -73,6 +77,7 @@ class ReasoningDetail(Struct):
     opaque: dict[str, Any] | None = None
     signed_index: int | None = None
     entry: dict[str, Any] | None = None
+    field: Literal["reasoning_details", "thinking_blocks"] = "reasoning_details"
 
 
 def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
@@ -80,10 +85,16 @@ def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
     details = [
         _detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
     ]
+    if delta.thinking_blocks and not details:
+        signatures = _google_signatures(delta.provider_specific_fields)
+        details = [
+            _thinking_from_wire(block, signatures) for block in objects_of(delta.thinking_blocks)
+        ]
     # vLLM has renamed the first to the second, and gateways send both
     # (vllm/reasoning-under-two-names).
     text = delta.reasoning_content or delta.reasoning
-    # OpenRouter repeats the text of the details in `reasoning`.
+    # OpenRouter repeats the text of the details in `reasoning`, LiteLLM that of its blocks in
+    # `reasoning_content`.
     if text and not any(detail.text for detail in details):
         details.insert(0, ReasoningDetail(text))
     return details
@@ -119,6 +130,69 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
         index if type(index) is int else None,
         detail,
     )
+
+
+def _thinking_from_wire(block: dict[str, Any], google: frozenset[str]) -> ReasoningDetail:
+    """Return an entry of `thinking_blocks`: a thinking block in the form of Anthropic.
+
+    Args:
+        block: The entry.
+        google: Signatures of the message that Google has issued.
+    """
+    field: Literal["thinking_blocks"] = "thinking_blocks"
+    match block:
+        case {"type": "redacted_thinking", "data": str(data)} if data:
+            signed = _signed_thinking(data, google)
+            # What OpenAI encrypts belongs to the summary before it.
+            is_block = signed.issuer != "openai"
+            encrypted = EncryptedReasoning(signed, None, is_block)
+            return ReasoningDetail("", encrypted=encrypted, entry=block, field=field)
+        case {"type": "thinking"}:
+            value = string_of(block, "signature")
+            signature = _signed_thinking(value, google) if value else None
+            text = string_of(block, "thinking")
+            return ReasoningDetail(text, signature, entry=block, field=field)
+        case _:
+            return ReasoningDetail("", opaque=block, entry=block, field=field)
+
+
+def _signed_thinking(value: str, google: frozenset[str]) -> Signed:
+    """Return the signature or the data of a thinking block, with its issuer."""
+    if (tagged := untag_signature(value)) is not None:
+        return tagged
+    if value.startswith(_LITELLM_ENCRYPTED):
+        return Signed(value.removeprefix(_LITELLM_ENCRYPTED), "openai", None)
+    return Signed(value, "google" if value in google else "anthropic", None)
+
+
+def thinking_to_wire(block: Reasoning | RedactedReasoning) -> dict[str, Any]:
+    """Return reasoning as an entry of `thinking_blocks`."""
+    if isinstance(block, RedactedReasoning):
+        signed = Signed(block.data, block.issuer, block.id)
+        return {"type": "redacted_thinking", "data": _thinking_signature(signed)}
+    value = {"type": "thinking", "thinking": block.text}
+    if block.signature is not None:
+        signed = Signed(block.signature, block.issuer, block.id)
+        value["signature"] = _thinking_signature(signed)
+    return value
+
+
+def _thinking_signature(signed: Signed) -> str:
+    """Return a signature as LiteLLM reads it; those of other vendors than its own are tagged."""
+    if signed.issuer in ("anthropic", "google"):
+        return signed.signature
+    # OpenAI accepts encrypted reasoning without the id of its item.
+    if signed.issuer == "openai":
+        return _LITELLM_ENCRYPTED + signed.signature
+    return tag_signature(*signed)
+
+
+def _google_signatures(fields: object) -> frozenset[str]:
+    """Return the signatures that LiteLLM lists beside the thinking blocks of Gemini."""
+    listed = fields.get("thought_signatures") if is_object(fields) else None
+    if not is_array(listed):
+        return frozenset()
+    return frozenset(item for item in listed if isinstance(item, str))
 
 
 def _issuer_of(detail: dict[str, Any]) -> str | None:
@@ -290,6 +364,51 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
         end=pop("end_index", int) if in_first_text else None,
         extra={key: value for key, value in rest.items() if value is not None} or None,
     )
+
+
+# Anthropic's citations of documents name the title of the document.
+_DOCUMENT_KINDS = frozenset({"char_location", "content_block_location", "page_location"})
+# What stands elsewhere in the same message.
+_REPEATED = frozenset({"stop_reason", "thinking_blocks"})
+
+
+def split_provider_fields(delta: Delta) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the citations in LiteLLM's `provider_specific_fields`, and its unknown fields.
+
+    Anthropic's citations stand there as they are, one in a delta, in a message a list of them
+    for each text block.
+    """
+    if not is_object(delta.provider_specific_fields):
+        return [], {}
+    rest = {
+        name: value
+        for name, value in delta.provider_specific_fields.items()
+        if value is not None and name not in _REPEATED
+    }
+    # Those of calls and of thinking are read there.
+    if delta.tool_calls or delta.thinking_blocks:
+        rest.pop("thought_signatures", None)
+    citations: list[dict[str, Any]] = []
+    if is_object(rest.get("citation")):
+        citations.append(rest.pop("citation"))
+    if is_array(listed := rest.get("citations")) and all(map(is_array, listed)):
+        citations += [item for group in rest.pop("citations") for item in objects_of(group)]
+    return citations, rest
+
+
+def provider_citation_from_wire(citation: dict[str, Any]) -> Citation:
+    """Return one of Anthropic's citations, which LiteLLM passes on; it covers its block."""
+    kind = string_of(citation, "type")
+    rest = {key: value for key, value in citation.items() if value is not None}
+
+    def pop(key: str) -> str | None:
+        return rest.pop(key) if isinstance(rest.get(key), str) else None
+
+    title = pop("document_title" if kind in _DOCUMENT_KINDS else "title")
+    url, cited_text = pop("url"), pop("cited_text")
+    # `supported_text` repeats the text of the block.
+    extra = {key: rest[key] for key in rest if key not in ("type", "supported_text")}
+    return Citation(kind, url=url, title=title, cited_text=cited_text, extra=extra or None)
 
 
 class Annotations:

@@ -40,7 +40,11 @@ from streamnorm._core.json import (
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
-from streamnorm.dialects.openai_chat.content import OPAQUE_DELTA_FIELDS, reasoning_from_wire
+from streamnorm.dialects.openai_chat.content import (
+    OPAQUE_DELTA_FIELDS,
+    reasoning_from_wire,
+    split_provider_fields,
+)
 from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions, Quirks
 from streamnorm.dialects.openai_chat.outcome import UsageReader, chunk_error
 from streamnorm.dialects.openai_chat.tool_calls import ChunkId, call_fragment_from_wire
@@ -297,7 +301,12 @@ class ChatDecoder(Decoder):
         """Append the events of one delta: reasoning, text and its sources, then tool calls."""
         # One delta may hold all three (baseten/reasoning-text-and-call-in-one-delta); models think
         # first and call tools last.
-        if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
+        if (
+            delta.reasoning_details
+            or delta.reasoning_content
+            or delta.reasoning
+            or delta.thinking_blocks
+        ):
             for detail in reasoning_from_wire(delta):
                 blocks.add_reasoning(detail, events)
         content = delta.content
@@ -309,6 +318,13 @@ class ChatDecoder(Decoder):
         for annotation in delta.annotations or ():
             self._state.check_depth(annotation)
             blocks.add_annotation(annotation, events)
+        if delta.provider_specific_fields:
+            citations, rest = split_provider_fields(delta)
+            for citation in citations:
+                self._state.check_depth(citation)
+                blocks.add_provider_citation(citation, events)
+            if rest:
+                blocks.add_opaque("provider_specific_fields", rest, events)
         if delta.refusal:
             blocks.add_text("refusal", delta.refusal, events)
         for call in delta.tool_calls or ():

@@ -52,12 +52,16 @@ def call_fragment_from_wire(
     # Qwen repeats the id as "" (qwen/empty-id-on-continuation), Mistral's SDK has the text `null`
     # for none (mistral/literal-null-id), OpenRouter relays numbers (openrouter/numeric-id).
     id = str(delta.id) if delta.id not in (None, "", "null") else None
-    if not (id or function.name or arguments or delta.extra_content):
+    signed = signature_from_wire(delta.extra_content)
+    signed = signed or signature_from_fields(delta.provider_specific_fields)
+    if id is not None:
+        id, signed_by_id = split_signed_id(id)
+        signed = signed or signed_by_id
+    if not (id or function.name or arguments or delta.extra_content or signed):
         return None  # it would begin a call that never has a name
     index = delta.index
     if index is not None and index < 0:  # GLM-4.5 and Bedrock gateways send -1
         index = None
-    signed = signature_from_wire(delta.extra_content)
     is_custom = delta.custom is not None or delta.type == "custom"
     return CallFragment(index, id, function.name or "", arguments, is_custom, signed)
 
@@ -70,6 +74,29 @@ def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
         # Our encoder writes signatures of other vendors to the same field, with their issuer.
         return untag_signature(signature) or Signed(signature, "google")
     return None
+
+
+def signature_from_fields(fields: object) -> Signed | None:
+    """Return a call's signature, as LiteLLM has it in `provider_specific_fields`."""
+    signature = fields.get("thought_signature") if is_object(fields) else None
+    return Signed(signature, "google") if isinstance(signature, str) and signature else None
+
+
+def signature_to_fields(signature: str) -> dict[str, Any]:
+    """Return the `provider_specific_fields` in which LiteLLM reads Google's signature of a call."""
+    return {"thought_signature": signature}
+
+
+def split_signed_id(id: str) -> tuple[str, Signed | None]:
+    """Return a call's id, and the signature that LiteLLM appends to it.
+
+    LiteLLM 1.110.2 does so for clients that drop unknown fields of calls.  Google's signatures
+    have up to some thousands of characters, and ids of other servers are short.
+    """
+    bare, mark, signature = id.partition("__thought__")
+    if not (bare and mark and signature):
+        return id, None
+    return bare, Signed(signature, "google")
 
 
 def signature_to_wire(signature: str, issuer: str | None) -> dict[str, Any]:

@@ -137,7 +137,10 @@ CAPABILITIES = Capabilities(
     url_citation="url_citation",
     cited_texts=frozenset({"url_citation"}),
     # Parts of other fields: written alone they would reach another message or call.
-    not_round_tripped=frozenset({"content_part", "extra_content", "reasoning_details"}),
+    not_round_tripped=frozenset(
+        {"content_part", "extra_content", "provider_specific_fields"}
+        | {"reasoning_details", "thinking_blocks"}
+    ),
     stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),
     native_stop_reasons=frozenset(),
     unnamed_stop_sequence=False,

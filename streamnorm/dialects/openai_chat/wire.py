@@ -34,6 +34,7 @@ class ToolCallDelta(Struct):
     function: Function | None = None
     custom: Function | None = None
     extra_content: dict[str, Any] | None = None
+    provider_specific_fields: Any = None
 
 
 class Delta(Struct):
@@ -50,6 +51,8 @@ class Delta(Struct):
     reasoning: str | None = None
     # OpenRouter's, with signatures.
     reasoning_details: list[Any] | None = None
+    # LiteLLM's, with signatures; `reasoning_content` repeats their text.
+    thinking_blocks: list[Any] | None = None
     tool_calls: list[ToolCallDelta] | None = None
     refusal: str | None = None
     # The vendor's former field for one call.
@@ -59,6 +62,8 @@ class Delta(Struct):
     # Groq's server tools (groq/executed-tools-and-new-ids).
     executed_tools: Any = None
     images: Any = None
+    # LiteLLM's, for fields that OpenAI lacks.
+    provider_specific_fields: Any = None
 
 
 class Choice(Struct):
@@ -98,7 +103,7 @@ decode_chunk = _DECODER.decode
 PIECES = frozenset(
     {"content", "text", "thinking", "reasoning", "reasoning_content", "summary", "refusal"}
     | {"arguments", "input"}
-    | {"choices", "delta", "message", "reasoning_details"}
+    | {"choices", "delta", "message", "reasoning_details", "thinking_blocks"}
     | {"tool_calls", "function", "custom", "function_call"}
 )
 """Keys whose strings are parts of a longer text, and the keys of their parents.
@@ -155,6 +160,8 @@ class TextRunDelta(_RunDelta, gc=False, kw_only=True):
 
     text: str = field(name="content")
     reasoning_details: _Nothing = None
+    thinking_blocks: _Nothing = None
+    provider_specific_fields: None = None
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
     tool_calls: _Nothing = None
@@ -170,10 +177,26 @@ class _RunDetail(Struct, gc=False, kw_only=True):
     data: Literal[""] | None = None
 
 
+class _RunThinking(Struct, gc=False, kw_only=True):
+    """A block of `thinking_blocks` that has text alone."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: Literal[""] | None = None
+
+
+class _RunFields(Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """Fields of LiteLLM that repeat a thinking block."""
+
+    thinking_blocks: list[_RunThinking]
+
+
 class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
     """A delta of reasoning alone, which servers send in one field or in several."""
 
     reasoning_details: Annotated[list[_RunDetail], Meta(max_length=1)] | None = None
+    thinking_blocks: Annotated[list[_RunThinking], Meta(max_length=1)] | None = None
+    provider_specific_fields: _RunFields | None = None
     # DeepSeek and Alibaba send `content: null` beside reasoning, others "".
     content: Literal[""] | None = None
     reasoning_content: str | None = None
@@ -187,6 +210,10 @@ class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
         for detail in self.reasoning_details or ():
             if text := detail.text or detail.summary:
                 return text
+        # LiteLLM repeats the text of a block in `reasoning_content`.
+        for block in () if self.reasoning_details else self.thinking_blocks or ():
+            if block.thinking:
+                return block.thinking
         return self.reasoning_content or self.reasoning or ""
 
 
@@ -202,6 +229,7 @@ class _RunCall(Struct, gc=False):
     id: None = None
     custom: None = None
     extra_content: None = None
+    provider_specific_fields: None = None
 
 
 @final
@@ -212,6 +240,8 @@ class CallsRunDelta(_RunDelta, gc=False, kw_only=True):
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
     reasoning_details: _Nothing = None
+    thinking_blocks: _Nothing = None
+    provider_specific_fields: None = None
     tool_calls: tuple[_RunCall]
 
 

@@ -73,6 +73,7 @@ _MODELS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("openai_chat", "glm"): ("glm-4.6", "glm-5.3"),
     ("openai_chat", "groq"): ("qwen3-32b", "gpt-oss-120b", "llama-3.3-70b"),
     ("openai_chat", "kimi"): ("kimi-k2.5", "kimi-k3", "kimi-k2-0905-preview"),
+    ("openai_chat", "litellm"): ("claude-opus-4-6", "gpt-5.2", "gemini-3-pro-preview"),
     ("openai_chat", "llamacpp"): ("devstral-small", "qwen3-32b"),
     ("openai_chat", "lmstudio"): ("qwen3-32b",),
     ("openai_chat", "minimax"): ("minimax-m2",),

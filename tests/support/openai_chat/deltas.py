@@ -61,6 +61,16 @@ def _chat_details(count: int) -> DeltaStream:
     return _chat_stream(deltas, "stop")
 
 
+def _chat_thinking(count: int) -> DeltaStream:
+    """Return reasoning as LiteLLM sends it: each text in three fields."""
+    deltas: list[bytes] = []
+    for text in texts(count):
+        blocks = [{"type": "thinking", "thinking": text, "index": 0}]
+        fields = {"provider_specific_fields": {"thinking_blocks": blocks}, "content": ""}
+        deltas.append(_chat({"reasoning_content": text, "thinking_blocks": blocks, **fields}))
+    return _chat_stream(deltas, "stop")
+
+
 def _chat_counted(count: int) -> DeltaStream:
     deltas = [
         _chat({"content": text}, usage={**_COUNTS, "completion_tokens": at}, obfuscation="x" * at)
@@ -130,6 +140,7 @@ CHAT_DELTAS: dict[str, Make] = {
     "chat reasoning": lambda count: _chat_field(count, "reasoning_content"),
     "chat reasoning, twice": lambda count: _chat_field(count, "reasoning", "reasoning_content"),
     "chat reasoning details": _chat_details,
+    "chat thinking blocks": _chat_thinking,
     "chat refusal": lambda count: _chat_field(count, "refusal"),
     "chat call": lambda count: _chat_calls(count, 1),
     "chat calls, interleaved": lambda count: _chat_calls(count, 4),

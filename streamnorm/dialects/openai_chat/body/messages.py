@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from functools import partial
+from operator import is_not
 from typing import Any, Literal
 
 from msgspec import structs
@@ -41,7 +42,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import BlockStop, Event, Opaque
 from streamnorm._core.failures import Fatal
-from streamnorm._core.json import InvalidJSON, compact, convert
+from streamnorm._core.json import InvalidJSON, compact, convert, is_array, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import accumulate
 from streamnorm._core.text import Signed
@@ -60,15 +61,19 @@ from streamnorm.dialects.openai_chat.content import (
     ENCRYPTING_ISSUERS,
     ReasoningDetails,
     reasoning_from_wire,
+    thinking_to_wire,
 )
 from streamnorm.dialects.openai_chat.tool_calls import (
     call_to_wire,
+    signature_from_fields,
     signature_from_wire,
+    signature_to_fields,
     signature_to_wire,
+    split_signed_id,
 )
 
 # Mapped fields of messages and of tool calls.
-_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _PLAIN = frozenset({"role", "content", "name"})
 _RESULT = _PLAIN | {"tool_call_id"}
 _ASSISTANT = frozenset(
@@ -85,9 +90,9 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
     """Return an assistant message with its blocks: reasoning, content, refusal, calls."""
     blocks: list[InputBlock] = []
     signatures: dict[str, str] = {}
-    opaque: list[dict[str, Any]] = []
-    if value.get("reasoning_details"):
-        signatures, opaque = _read_details(value, blocks)
+    inner: dict[str, Any] = {}
+    if value.get("reasoning_details") or value.get("thinking_blocks"):
+        signatures, inner = _read_details(value, blocks)
     elif text := get_str(value, "reasoning_content") or get_str(value, "reasoning"):
         blocks.append(Reasoning((text,)))
     if value.get("content"):
@@ -105,8 +110,7 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
         except DecodeError as exc:
             exc.path = exc.path.replace("$.function", "$.function_call", 1)
             raise
-    inner = {"reasoning_details": opaque} if opaque else None
-    return _build_message("assistant", blocks, value, _ASSISTANT, inner)
+    return _build_message("assistant", blocks, value, _ASSISTANT, inner or None)
 
 
 def _build_message(
@@ -129,30 +133,32 @@ def _build_message(
 
 def _read_details(
     value: dict[str, Any], blocks: list[InputBlock]
-) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Append the blocks of OpenRouter's `reasoning_details`; return call signatures and the rest.
+) -> tuple[dict[str, str], dict[str, list[dict[str, Any]]]]:
+    """Append the blocks of `reasoning_details` or `thinking_blocks`; return the rest.
 
     Returns:
-        Google's signatures by call id, and the unknown details.
+        Google's signatures by call id, and the unknown entries by their field.
     """
     try:
-        delta = convert({name: value.get(name) for name in _REASONING}, wire.Delta)
+        names = (*_REASONING, "provider_specific_fields")
+        delta = convert({name: value.get(name) for name in names}, wire.Delta)
         details = reasoning_from_wire(delta)
         choice = ChoiceBlocks(0, StreamState(Limits(), lambda kind, where: None))
         events: list[Event] = []
-        opaque: list[dict[str, Any]] = []
+        opaque: dict[str, list[dict[str, Any]]] = {}
         for detail in details:
             count = len(events)
             choice.add_reasoning(detail, events)
             if detail.entry and any(isinstance(event, Opaque) for event in events[count:]):
-                opaque.append(detail.entry)
+                opaque.setdefault(detail.field, []).append(detail.entry)
         signatures = dict(choice.calls.held_signatures)
         choice.calls.held_signatures.clear()
         events += [BlockStop(index) for index in choice.flush(events)]
     except InvalidJSON as exc:
         raise conversion_error(exc) from exc
     except Fatal as exc:
-        raise DecodeError(exc.error.message, path="$.reasoning_details") from exc
+        field = "reasoning_details" if value.get("reasoning_details") else "thinking_blocks"
+        raise DecodeError(exc.error.message, path=f"$.{field}") from exc
     blocks += accumulate(events).blocks
     return signatures, opaque
 
@@ -183,12 +189,16 @@ def _call_with_extra(value: dict[str, Any], owner: dict[str, Any], call: ToolCal
         owner, _FUNCTION if call.kind == "function" else _CUSTOM, with_nulls=True
     )
     mapped = _CALL
-    signed = None
+    fields = value.get("provider_specific_fields")
+    signed = signature_from_fields(fields)
+    # The signature replaces the field only if that holds nothing else.
+    if signed is not None and is_object(fields) and len(fields) == 1:
+        mapped = _CALL | {"provider_specific_fields"}
     if (content := get_object(value, "extra_content")) is not None:
-        signed = signature_from_wire(content)
+        signed = signature_from_wire(content) or signed
         # The signature replaces `extra_content` only if that holds nothing else.
         if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
-            mapped = _CALL | {"extra_content"}
+            mapped |= {"extra_content"}
     signature, issuer, _ = signed or (None, None, None)
     mark, extra = take_cache_mark(value, mapped, {call.kind: inner})
     return structs.replace(call, signature=signature, issuer=issuer, cache=mark, extra=extra)
@@ -212,7 +222,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
                 if context.capabilities.reasoning_form == "details" and block.signature:
                     signed.append(block)
                     block = structs.replace(block, signature=None, issuer=None)
-                calls.append(add_unknown_fields(call_to_wire(block), block.extra))
+                calls.append(_call_to_wire(block, context))
             case Reasoning() | RedactedReasoning():
                 reasoning.append(block)
             case other:
@@ -238,6 +248,15 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     if not any(name in value for name in _CONTENT):
         value["content"] = ""
     return value
+
+
+def _call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
+    """Return a call with its unknown fields, and its signature where the server reads it."""
+    if context.capabilities.reasoning_form == "blocks" and call.issuer == "google":
+        fields = signature_to_fields(call.signature or "")
+        value = call_to_wire(structs.replace(call, signature=None, issuer=None))
+        return add_unknown_fields({**value, "provider_specific_fields": fields}, call.extra)
+    return add_unknown_fields(call_to_wire(call), call.extra)
 
 
 def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:
@@ -274,7 +293,7 @@ def _reasoning_to_wire(
     signed: list[ToolCall],
     context: WriteContext,
 ) -> dict[str, Any]:
-    """Return reasoning as `reasoning_content`, or as `reasoning_details` if signed.
+    """Return reasoning as `reasoning_content`, or in a field with signatures if signed.
 
     Args:
         blocks: The reasoning.
@@ -286,8 +305,10 @@ def _reasoning_to_wire(
         context.losses.add("reasoning_dropped", "messages", "dropped")
         return {}
     is_plain = all(isinstance(block, Reasoning) and block.signature is None for block in blocks)
-    if is_plain and form == "field":
+    if is_plain and form in ("field", "blocks"):
         return {"reasoning_content": _join_reasoning(blocks)}
+    if form == "blocks":
+        return _thinking_blocks_of(blocks)
     details = ReasoningDetails()
     written: list[dict[str, Any]] = []
     for block in blocks:
@@ -297,6 +318,17 @@ def _reasoning_to_wire(
         for call in signed
     ]
     return {"reasoning_details": written}
+
+
+def _thinking_blocks_of(blocks: Sequence[Reasoning | RedactedReasoning]) -> dict[str, Any]:
+    """Return reasoning as LiteLLM sends it: blocks, and their text once more.
+
+    Its providers without signatures read `reasoning_content` alone.
+    """
+    texts = [block.text for block in blocks if isinstance(block, Reasoning) and block.text]
+    text = "\n\n".join(texts)
+    plain = {"reasoning_content": text} if text else {}
+    return {**plain, "thinking_blocks": [thinking_to_wire(block) for block in blocks]}
 
 
 def _details_of(
@@ -331,8 +363,37 @@ def _message_from_wire(value: dict[str, Any]) -> InputMessage:
     read = _READERS.get(role) if isinstance(role, str) else None
     if read is None:
         raise unexpected(role, f"one of {', '.join(_READERS)}", "$.role")
+    value = _split_signed_ids(value)
     part = read(value)
     return InputMessage(part.role, part.blocks, part.name, part.extra, Source(DIALECT, value, part))
+
+
+def _split_signed_ids(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose calls and result have the ids alone, without LiteLLM's signatures.
+
+    A call has its signature in `provider_specific_fields`, where LiteLLM reads it, too.
+    """
+    changed: dict[str, Any] = {}
+    if isinstance(id := value.get("tool_call_id"), str):
+        bare, signed = split_signed_id(id)
+        if signed is not None:
+            changed["tool_call_id"] = bare
+    if is_array(calls := value.get("tool_calls")):
+        split = [_split_signed_call(call) for call in calls]
+        if any(map(is_not, split, calls)):
+            changed["tool_calls"] = split
+    return {**value, **changed} if changed else value
+
+
+def _split_signed_call(call: Any) -> Any:
+    if not is_object(call) or not isinstance(id := call.get("id"), str):
+        return call
+    bare, signed = split_signed_id(id)
+    if signed is None:
+        return call
+    fields = call.get("provider_specific_fields")
+    fields = {**signature_to_fields(signed.signature), **(fields if is_object(fields) else {})}
+    return {**call, "id": bare, "provider_specific_fields": fields}
 
 
 def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
