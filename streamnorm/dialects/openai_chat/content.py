@@ -165,6 +165,22 @@ def _signed_thinking(value: str, google: frozenset[str]) -> Signed:
     return Signed(value, "google" if value in google else "anthropic", None)
 
 
+def thinking_of_part(part: dict[str, Any]) -> Reasoning | RedactedReasoning | None:
+    """Return a part of an assistant's content in the form of Anthropic's thinking; else None.
+
+    LiteLLM reads it as an entry of `thinking_blocks`.
+    """
+    # Mistral's thinking parts hold a list of parts.
+    if part.get("type") == "thinking" and not isinstance(part.get("thinking"), str):
+        return None
+    detail = _thinking_from_wire(part, frozenset())
+    if detail.encrypted is not None:
+        return RedactedReasoning(*detail.encrypted.signed)
+    if detail.opaque is not None:
+        return None
+    return Reasoning((detail.text,) if detail.text else (), *(detail.signature or ()))
+
+
 def thinking_to_wire(block: Reasoning | RedactedReasoning) -> dict[str, Any]:
     """Return reasoning as an entry of `thinking_blocks`."""
     if isinstance(block, RedactedReasoning):

@@ -42,7 +42,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import BlockStop, Event, Opaque
 from streamnorm._core.failures import Fatal
-from streamnorm._core.json import InvalidJSON, compact, convert, is_array, is_object
+from streamnorm._core.json import InvalidJSON, compact, convert, is_array, is_object, json_value
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import accumulate
 from streamnorm._core.text import Signed
@@ -61,6 +61,7 @@ from streamnorm.dialects.openai_chat.content import (
     ENCRYPTING_ISSUERS,
     ReasoningDetails,
     reasoning_from_wire,
+    thinking_of_part,
     thinking_to_wire,
 )
 from streamnorm.dialects.openai_chat.tool_calls import (
@@ -80,6 +81,7 @@ _ASSISTANT = frozenset(
     {"role", "content", "name", "refusal", "tool_calls", "function_call", *_REASONING}
 )
 _CALL = frozenset({"id", "type", "function", "custom"})
+_THINKING = frozenset({"thinking", "redacted_thinking"})
 _FUNCTION = frozenset({"name", "arguments"})
 _CUSTOM = frozenset({"name", "input"})
 # Fields of which the API requires one in an assistant message.
@@ -96,7 +98,7 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
     elif text := get_str(value, "reasoning_content") or get_str(value, "reasoning"):
         blocks.append(Reasoning((text,)))
     if value.get("content"):
-        blocks += content_from_wire(value)
+        blocks += _read_thinking(content_from_wire(value), blocks)
     if refusal := get_str(value, "refusal"):
         blocks.append(Refusal(refusal))
     for block in read_objects(value.get("tool_calls"), _call_from_wire, "$.tool_calls"):
@@ -161,6 +163,23 @@ def _read_details(
         raise DecodeError(exc.error.message, path=f"$.{field}") from exc
     blocks += accumulate(events).blocks
     return signatures, opaque
+
+
+def _read_thinking(content: Sequence[InputBlock], before: Sequence[InputBlock]) -> list[InputBlock]:
+    """Return content with its thinking parts as reasoning, without what `before` repeats.
+
+    LiteLLM reads Anthropic's thinking in the content, too, and joins it with `thinking_blocks`.
+    """
+    blocks: list[InputBlock] = []
+    for block in content:
+        if isinstance(block, OpaqueBlock) and block.kind in _THINKING:
+            thinking = thinking_of_part(json_value(block.data, "data"))
+            if thinking is not None:
+                if thinking not in before:
+                    blocks.append(thinking)
+                continue
+        blocks.append(block)
+    return blocks
 
 
 def _call_from_wire(value: dict[str, Any]) -> ToolCall:

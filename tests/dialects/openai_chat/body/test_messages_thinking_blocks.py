@@ -16,6 +16,7 @@ from streamnorm import (
     DecodeError,
     Encoded,
     InputBlock,
+    OpaqueBlock,
     Reasoning,
     RedactedReasoning,
     Request,
@@ -118,6 +119,32 @@ def test_thinking_of_a_client_of_litellm_reaches_anthropic() -> None:
     text = {"type": "text", "text": "Hello"}
     assert encoded.body["messages"][1] == assistant(content=[*THINKING, text])
     assert encode_request(decode_request(body, "openai_chat"), "openai_chat").body == body
+
+
+def test_thinking_within_the_content_is_reasoning() -> None:
+    """LiteLLM joins it with `thinking_blocks`."""
+    hello, world = ({"type": "text", "text": text} for text in ("Hello", "World"))
+    content = [THINKING[0], hello, *THINKING[1:], world]
+    blocks = (SIGNED, Text("Hello"), REDACTED, HIDDEN, Text("World"))
+    assert read_message(assistant(content=content)).blocks == blocks
+    both = assistant(thinking_blocks=THINKING[:1], content=content)
+    assert read_message(both).blocks == blocks
+    request = decode_request(body_of(assistant(content=content)), "openai_chat")
+    encoded = encode_request(request, "anthropic")
+    assert encoded.body["messages"][-1] == assistant(content=content)
+    assert encode_request(request, "openai_chat").body["messages"] == [assistant(content=content)]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},  # Mistral's
+        {"type": "redacted_thinking", "data": None},
+    ],
+)
+def test_other_thinking_within_the_content_is_opaque(part: dict[str, Any]) -> None:
+    (block,) = read_message(assistant(content=[part])).blocks
+    assert isinstance(block, OpaqueBlock)
 
 
 def test_unknown_block_stays_as_it_is() -> None:
