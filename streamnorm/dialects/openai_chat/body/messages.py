@@ -98,7 +98,7 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
     elif text := get_str(value, "reasoning_content") or get_str(value, "reasoning"):
         blocks.append(Reasoning((text,)))
     if value.get("content"):
-        blocks += _read_thinking(content_from_wire(value), blocks)
+        blocks = _join_thinking(blocks, content_from_wire(value))
     if refusal := get_str(value, "refusal"):
         blocks.append(Refusal(refusal))
     for block in read_objects(value.get("tool_calls"), _call_from_wire, "$.tool_calls"):
@@ -165,21 +165,30 @@ def _read_details(
     return signatures, opaque
 
 
-def _read_thinking(content: Sequence[InputBlock], before: Sequence[InputBlock]) -> list[InputBlock]:
-    """Return content with its thinking parts as reasoning, without what `before` repeats.
+def _join_thinking(
+    reasoning: Sequence[InputBlock], content: Sequence[InputBlock]
+) -> list[InputBlock]:
+    """Return reasoning, then content with its thinking parts as reasoning.
 
-    LiteLLM reads Anthropic's thinking in the content, too, and joins it with `thinking_blocks`.
+    LiteLLM reads Anthropic's thinking in the content, too.  Fields that repeat it are left out.
     """
-    blocks: list[InputBlock] = []
-    for block in content:
-        if isinstance(block, OpaqueBlock) and block.kind in _THINKING:
-            thinking = thinking_of_part(json_value(block.data, "data"))
-            if thinking is not None:
-                if thinking not in before:
-                    blocks.append(thinking)
-                continue
-        blocks.append(block)
-    return blocks
+    joined = [_read_thinking(block) for block in content]
+    found = [block for block in joined if isinstance(block, Reasoning | RedactedReasoning)]
+    if found:
+        # Without a signature it is `reasoning_content`, the text of all of them.
+        reasoning = [
+            block
+            for block in reasoning
+            if block not in found and not (isinstance(block, Reasoning) and not block.signature)
+        ]
+    return [*reasoning, *joined]
+
+
+def _read_thinking(block: InputBlock) -> InputBlock:
+    """Return a thinking part, which is opaque so far, as reasoning; other blocks unchanged."""
+    if not isinstance(block, OpaqueBlock) or block.kind not in _THINKING:
+        return block
+    return thinking_of_part(json_value(block.data, "data")) or block
 
 
 def _call_from_wire(value: dict[str, Any]) -> ToolCall:
@@ -253,7 +262,10 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     if content and all(isinstance(block, Refusal) for block in content):
         value["refusal"] = "".join(block.text for block in content if isinstance(block, Refusal))
         content = []
-    written = _content_to_wire(content, context)
+    if _needs_order(message.blocks, context):
+        written: str | list[Any] = _ordered_content(message.blocks, context)
+    else:
+        written = _content_to_wire(content, context)
     if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
         written = _prepend_reasoning(written, _join_reasoning(reasoning), context)
     elif reasoning or signed:
@@ -276,6 +288,30 @@ def _call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
         value = call_to_wire(structs.replace(call, signature=None, issuer=None))
         return add_unknown_fields({**value, "provider_specific_fields": fields}, call.extra)
     return add_unknown_fields(call_to_wire(call), call.extra)
+
+
+def _needs_order(blocks: Sequence[InputBlock], context: WriteContext) -> bool:
+    """Return whether LiteLLM must be told where reasoning stands, since other content precedes it.
+
+    It writes `thinking_blocks` before the text, and Anthropic verifies thinking in its place.
+    """
+    target = context.capabilities
+    if target.reasoning_form != "blocks" or target.reasoning_text:
+        return False
+    content = [block for block in blocks if not isinstance(block, ToolCall)]
+    kinds = [isinstance(block, Reasoning | RedactedReasoning) for block in content]
+    return kinds != sorted(kinds, reverse=True)
+
+
+def _ordered_content(blocks: Sequence[InputBlock], context: WriteContext) -> list[Any]:
+    """Return content with its thinking, which LiteLLM joins with `thinking_blocks`."""
+    parts: list[Any] = []
+    for block in blocks:
+        if isinstance(block, Reasoning | RedactedReasoning):
+            parts.append(thinking_to_wire(block))
+        elif not isinstance(block, ToolCall):
+            parts.append(part_to_wire(block, context))
+    return parts
 
 
 def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:

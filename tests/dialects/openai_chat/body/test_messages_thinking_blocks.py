@@ -67,6 +67,30 @@ def test_thinking_goes_back_as_litellm_reads_it() -> None:
     assert read_message(assistant(**value)).blocks == (SIGNED, REDACTED, HIDDEN, Text("Hello"))
 
 
+def test_thinking_behind_text_stays_in_its_place() -> None:
+    """Anthropic verifies it there, and LiteLLM writes `thinking_blocks` before the text."""
+    call = ToolCall("c1", "f", "{}")
+    turns = (
+        message("user", Text("Hi")),
+        message("assistant", SIGNED, Text("Hello"), HIDDEN, call),
+        message("user", ToolResult("c1", (Text("5"),))),
+    )
+    request = asked(*turns, tools=called().tools)
+    named = replace(request, model="claude-opus-4-6")
+    value = encode_request(named, "openai_chat", server="litellm").body["messages"][1]
+    thinking = [THINKING[0], THINKING[2]]
+    assert value == assistant(
+        reasoning_content="Hm.",
+        thinking_blocks=thinking,
+        content=[thinking[0], {"type": "text", "text": "Hello"}, thinking[1]],
+        tool_calls=[function("c1")],
+    )
+    assert read_message(value).blocks == (SIGNED, Text("Hello"), HIDDEN, call)
+    # Other models may not know such parts.
+    value = encode_request(request, "openai_chat", server="litellm").body["messages"][1]
+    assert (value["content"], value["thinking_blocks"]) == ("Hello", thinking)
+
+
 def test_redacted_thinking_alone_has_no_text() -> None:
     body = write(asked(message("assistant", REDACTED, Text("Hi"))), reasoning_form="blocks")
     assert body["messages"] == [assistant(thinking_blocks=[THINKING[1]], content="Hi")]
@@ -127,8 +151,11 @@ def test_thinking_within_the_content_is_reasoning() -> None:
     content = [THINKING[0], hello, *THINKING[1:], world]
     blocks = (SIGNED, Text("Hello"), REDACTED, HIDDEN, Text("World"))
     assert read_message(assistant(content=content)).blocks == blocks
-    both = assistant(thinking_blocks=THINKING[:1], content=content)
-    assert read_message(both).blocks == blocks
+    for fields in ({"thinking_blocks": THINKING[1:]}, {"reasoning_content": "Hm."}):
+        assert read_message(assistant(**fields, content=content)).blocks == blocks
+    other = {"type": "redacted_thinking", "data": "q=="}
+    both = assistant(thinking_blocks=[other, *THINKING], content=content)
+    assert read_message(both).blocks == (RedactedReasoning("q==", "anthropic"), *blocks)
     request = decode_request(body_of(assistant(content=content)), "openai_chat")
     encoded = encode_request(request, "anthropic")
     assert encoded.body["messages"][-1] == assistant(content=content)
