@@ -165,6 +165,10 @@ def _signed_thinking(value: str, google: frozenset[str]) -> Signed:
     return Signed(value, "google" if value in google else "anthropic", None)
 
 
+THINKING_PARTS = frozenset({"thinking", "redacted_thinking"})
+"""Types of the parts of an assistant's content that may be thinking."""
+
+
 def thinking_of_part(part: dict[str, Any]) -> Reasoning | RedactedReasoning | None:
     """Return a part of an assistant's content in the form of Anthropic's thinking; else None.
 

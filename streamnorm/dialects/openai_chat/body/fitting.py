@@ -15,6 +15,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_json, is_object, objects_of, string_of
+from streamnorm.dialects.openai_chat.content import THINKING_PARTS
 
 _DETAILS = "reasoning_details"
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
@@ -106,6 +107,7 @@ def _has_demands(target: BodyCapabilities) -> bool:
         or target.json_arguments
         or not target.empty_assistants
         or not target.null_content
+        or target.opaque_kinds is not None
     )
 
 
@@ -115,6 +117,12 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
     if target.reasoning_signed:
         value = _drop_unsigned_details(value, context)
     calls = objects_of(value.get("tool_calls"))
+    content = value.get("content")
+    if target.opaque_kinds is not None and is_array(content):
+        fitted = _drop_thinking_parts(value, content, context)
+        if fitted is None:
+            return None
+        value = fitted
     if target.reasoning_required is True or (target.reasoning_required and calls):
         value = _add_reasoning_content(value, context)
     if calls and target.signature_placeholder is not None and target.reasoning_form == "details":
@@ -126,6 +134,26 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
         context.losses.add("empty_message_dropped", "messages", "dropped")
         return None
     return value
+
+
+def _drop_thinking_parts(
+    value: _Message, content: list[Any], context: WriteContext
+) -> _Message | None:
+    """Return a message without thinking in its content, which the server refuses.
+
+    None if the message has nothing else.
+    """
+    # LiteLLM's clients send it there, and it is read as reasoning (`thinking_of_part`).
+    kept = [
+        part for part in content if not (is_object(part) and part.get("type") in THINKING_PARTS)
+    ]
+    if len(kept) == len(content):
+        return value
+    context.losses.add("reasoning_dropped", "messages", "dropped")
+    if kept or any(value.get(name) for name in _IN_PLACE_OF_CONTENT):
+        return {**value, "content": kept or None}
+    context.losses.add("empty_message_dropped", "messages", "dropped")
+    return None
 
 
 def _fill_null_content(value: _Message) -> _Message:

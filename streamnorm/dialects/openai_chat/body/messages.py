@@ -59,6 +59,7 @@ from streamnorm.dialects.openai_chat.body.content import (
 )
 from streamnorm.dialects.openai_chat.content import (
     ENCRYPTING_ISSUERS,
+    THINKING_PARTS,
     ReasoningDetails,
     reasoning_from_wire,
     thinking_of_part,
@@ -81,7 +82,6 @@ _ASSISTANT = frozenset(
     {"role", "content", "name", "refusal", "tool_calls", "function_call", *_REASONING}
 )
 _CALL = frozenset({"id", "type", "function", "custom"})
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 _FUNCTION = frozenset({"name", "arguments"})
 _CUSTOM = frozenset({"name", "input"})
 # Fields of which the API requires one in an assistant message.
@@ -186,7 +186,7 @@ def _join_thinking(
 
 def _read_thinking(block: InputBlock) -> InputBlock:
     """Return a thinking part, which is opaque so far, as reasoning; other blocks unchanged."""
-    if not isinstance(block, OpaqueBlock) or block.kind not in _THINKING:
+    if not isinstance(block, OpaqueBlock) or block.kind not in THINKING_PARTS:
         return block
     return thinking_of_part(json_value(block.data, "data")) or block
 

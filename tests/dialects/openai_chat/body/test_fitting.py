@@ -187,6 +187,31 @@ def test_arguments_of_another_dialect_are_repaired_as_asked() -> None:
     assert call["function"]["arguments"] == '{"_raw":"{\\"a\\":"}'
 
 
+def test_thinking_in_the_content_is_left_out_where_it_is_refused() -> None:
+    """Azure refuses parts of other types; LiteLLM's clients send Anthropic's thinking so."""
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s=="}
+    hello = {"type": "text", "text": "Hello"}
+    turns = (
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [thinking, hello]},
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": [thinking], "tool_calls": [CALL]},
+        RESULT,
+        {"role": "assistant", "content": [thinking]},
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": [hello]},
+        {"role": "user", "content": "Go"},
+    )
+    encoded = own("azure", "gpt-4.1", *turns)
+    assert features(encoded) == ["reasoning_dropped", "empty_message_dropped"]
+    messages = encoded.body["messages"]
+    assert [message.get("content") for message in messages if message["role"] == "assistant"] == [
+        [hello],
+        None,
+        [hello],
+    ]
+
+
 def test_message_without_anything_is_dropped_where_it_is_refused() -> None:
     empty = {"role": "assistant", "content": ""}
     encoded = own("mistral", "mistral-large", HI, empty, HI)
