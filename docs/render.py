@@ -100,7 +100,7 @@ LOSSES = {
     "custom_tool_members": ("members beside the text that a custom call wraps", "dropped"),
     "duplicate_id": ("a second call with the same id", "written with an id of its own"),
     "empty_block": ("a text block without text", "dropped"),
-    "executed_call": ("a call that an agent or Google has executed, or its result", "dropped"),
+    "executed_call": ("a call that an agent or provider has executed, or its result", "dropped"),
     "extra": ("a field of the answer that only its vendor knows", "dropped"),
     "half_character": ("half a surrogate pair in a whole answer", "written as U+FFFD"),
     "identity": ("the id and the model of the message", "dropped"),

@@ -436,3 +436,43 @@ def executed_body() -> dict[str, Any]:
     content = {"role": "model", "parts": [part for (part,) in EXECUTED]}
     candidate = {"content": content, "finishReason": "STOP", "index": 0}
     return {"candidates": [candidate], "responseId": "r", "modelVersion": "m"}
+
+
+def test_call_that_the_server_of_a_response_has_executed_goes_back_with_its_output() -> None:
+    call = {"type": "custom_tool_call", "call_id": "call_1", "name": "look", "input": "north"}
+    output = {"type": "custom_tool_call_output", "call_id": "call_1", "output": "Snow."}
+    answer = {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "model": "m",
+        "output": [{**call, "id": "ctc_1", "status": "completed"}, {**output, "id": "ctco_1"}],
+    }
+    chat = begun()
+    chat.append(answer, dialect="openai_responses")
+    chat.append(SAID)
+    _, *written, _ = chat.dump("openai_responses").body["input"]
+    assert written == [
+        {**call, "id": "ctc_1", "status": "completed"},
+        {**output, "id": "ctco_1"},
+    ]
+
+
+@pytest.mark.parametrize("server", [None, "azure"])
+def test_call_of_xais_own_tool_goes_to_no_server_that_demands_its_output(
+    server: str | None,
+) -> None:
+    """Its output is in no event: OpenAI answers "No tool output found for custom tool call"."""
+    name = "xai/server-run-custom-call"
+    recording = next(r for r in recordings("openai_responses") if r.name == name)
+    chat = begun()
+    with chat.append_stream(dialect="openai_responses", server="xai") as answer:
+        answer.feed(recording.body)
+    chat.append(SAID)
+    made = chat.dump("openai_responses", server=server)
+    kinds = [item.get("type") for item in made.body["input"]]
+    assert kinds == [None, "web_search_call", "message", None]
+    assert "server_history_dropped" in [loss.feature for loss in made.losses]
+    to_xai = chat.dump("openai_responses", server="xai")
+    assert "custom_tool_call" in [item.get("type") for item in to_xai.body["input"]]
+    assert to_xai.losses == ()

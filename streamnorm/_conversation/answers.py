@@ -15,6 +15,7 @@ from streamnorm._core.blocks import (
     ServerToolResult,
     ToolCall,
     ToolResult,
+    provider_results,
 )
 from streamnorm._core.bodies.request import InputMessage, Reply, Role, Source
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
@@ -86,10 +87,10 @@ def _with_executed_calls(
     blocks: tuple[InputBlock, ...], convert: Callable[[ToolCall, ServerToolResult], ServerToolCall]
 ) -> tuple[InputBlock, ...]:
     """Return blocks whose calls of functions with a result of the server are server calls."""
-    results = {block.tool_call_id: block for block in blocks if isinstance(block, ServerToolResult)}
+    results = provider_results(blocks)
     return tuple(
         convert(block, results[block.id])
-        if isinstance(block, ToolCall) and block.id and block.id in results
+        if isinstance(block, ToolCall) and block.id in results
         else block
         for block in blocks
     )

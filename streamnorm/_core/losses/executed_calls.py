@@ -12,7 +12,13 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.blocks import Block, ServerToolResult, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    Block,
+    ServerToolResult,
+    ToolCall,
+    ToolResult,
+    provider_results,
+)
 from streamnorm._core.events import (
     BlockStart,
     Delta,
@@ -27,9 +33,6 @@ from streamnorm._core.grammar import HeldDeltas, TextualDelta, event_bytes
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
-
-_RESULT_OF_FUNCTION = "functionResponse"
-"""Kind of the results of functions that Google executes itself."""
 
 _Items: TypeAlias = list[Event | HeldDeltas]
 
@@ -77,9 +80,7 @@ class ExecutedCalls:
                 self._held[index] = []
             case BlockStart(index, ToolResult(id)):
                 return self._end_calls(index, id, "ToolResult")
-            case BlockStart(index, ServerToolResult(id, kind)) if (
-                kind == _RESULT_OF_FUNCTION and id in self._waiting
-            ):
+            case BlockStart(index, ServerToolResult(id)) if id and id in self._waiting:
                 return self._end_calls(index, id, "ServerToolResult")
             case BlockStart(index) if self._waiting:
                 self._held[index] = []
@@ -182,19 +183,11 @@ class ExecutedCalls:
 
 
 def executed_calls(blocks: Iterable[Block]) -> tuple[set[str], bool]:
-    """Return the ids of the calls that have a result, and whether an agent has executed some.
-
-    Google executes functions of MCP servers itself, and sends a result of the server.
-    """
+    """Return the ids of the calls that have a result, and whether an agent has executed some."""
     known = [*blocks]
     results = {block.tool_call_id for block in known if isinstance(block, ToolResult)}
-    answered = {
-        block.tool_call_id
-        for block in known
-        if isinstance(block, ServerToolResult) and block.kind == _RESULT_OF_FUNCTION
-    }
     calls = {block.id for block in known if isinstance(block, ToolCall)}
-    return calls & (results | answered), bool(results)
+    return calls & (results | provider_results(known).keys()), bool(results)
 
 
 def without_executed_calls(message: Message, losses: Losses) -> Message:

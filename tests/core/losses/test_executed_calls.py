@@ -30,6 +30,7 @@ from streamnorm import (
     Reasoning,
     ReasoningDelta,
     Request,
+    ServerToolResult,
     StreamError,
     Text,
     TextDelta,
@@ -479,3 +480,50 @@ def test_second_result_of_a_call_changes_nothing(target: str) -> None:
     events, losses = project([MessageStart("m"), *CALL, *RESULT, *again, *text, STOP], target)
     assert [type(event.block) for event in events if isinstance(event, BlockStart)] == [Text]
     assert [loss.count for loss in executed(losses)] == [1, 2]
+
+
+EXECUTED_BY_PROVIDER = {
+    "gemini": "functionResponse",
+    "gemini_interactions": "function_result_step",
+    "openai_responses": "function_call_output",
+}
+
+
+@pytest.mark.parametrize("kind", [*EXECUTED_BY_PROVIDER.values(), "custom_tool_call_output"])
+def test_result_of_the_provider_answers_a_call_whatever_its_kind(kind: str) -> None:
+    result = block(1, ServerToolResult("c", kind, {"type": kind}))
+    events = [MessageStart("m"), *CALL, *result, *TEXT, STOP]
+    message = accumulate(events)
+    dropped = (DROPPED[0], Loss("executed_call", "ServerToolResult", 1, "dropped"))
+    assert message.tool_calls == ()
+    whole = encode_message(message, "openai_chat")
+    assert "look" not in str(whole.body)
+    assert executed(whole.losses) == dropped
+    projected, losses = project(events, "openai_chat")
+    assert accumulate(projected).blocks == (Text("Snow."),)
+    assert executed(losses) == dropped
+
+
+def test_result_of_the_provider_without_an_id_answers_no_call() -> None:
+    result = ServerToolResult("", "codeExecutionResult", {})
+    message = Message("m", "model", (ToolCall("", "look", "{}"), result), "tool_use")
+    assert [call.name for call in message.tool_calls] == ["look"]
+    assert executed(encode_message(message, "openai_chat").losses) == ()
+
+
+@pytest.mark.parametrize(("dialect", "kind"), EXECUTED_BY_PROVIDER.items())
+def test_conversation_goes_on_behind_a_call_that_the_provider_executed(
+    dialect: str, kind: str
+) -> None:
+    chat = Conversation(Request(model="m", messages=(InputMessage("user", (Text("Snow?"),)),)))
+    content = {"type": kind, "call_id": "c", "output": "snow"}
+    result = ServerToolResult("c", kind, content)
+    call = ToolCall("c", "look", '{"at":1}')
+    chat.append(Message("m", "m", (call, result, Text("Snow.")), "end_turn"), dialect=dialect)
+    assert chat.open_tool_calls() == ()
+    chat.append(InputMessage("user", (Text("And now?"),)))
+    body = chat.dump(dialect).body
+    history = body.get("input") or body["contents"]
+    assert "look" in str(history)
+    assert "snow" in str(history)
+    assert "look" not in str(chat.dump("anthropic").body)

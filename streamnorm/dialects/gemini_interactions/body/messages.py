@@ -322,7 +322,16 @@ def _steps_of(block: InputBlock, context: WriteContext) -> list[dict[str, Any]] 
 def server_call_fields(kind: str, name: str) -> dict[str, Any]:
     """Return a server tool call's `type` and, unless the type implies the tool, `name`."""
     step = kind.removesuffix(KIND_SUFFIX)
-    return {"type": step} if step == name + CALL_SUFFIX else {"type": step, "name": name}
+    is_implied = step == name + CALL_SUFFIX and step != CALL
+    return {"type": step} if is_implied else {"type": step, "name": name}
+
+
+def executed_call(call: ToolCall, result: ServerToolResult) -> ServerToolCall:
+    """Return a function call that the server has executed as a server tool call.
+
+    Only the step of its result shows that the client is not asked.
+    """
+    return ServerToolCall(call.id, call.name, call.arguments, CALL + KIND_SUFFIX, extra=call.extra)
 
 
 def _thought_to_wire(

@@ -4,6 +4,7 @@ https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23
 """
 
 from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.openai_responses.body.content import executed_call
 from streamnorm.dialects.openai_responses.body.fitting import fit_body
 from streamnorm.dialects.openai_responses.body.request import (
     REQUEST_CAPABILITIES,
@@ -34,6 +35,7 @@ CODEC = BodyCodec(
     models=MODELS,
     fit_body=fit_body,
     answer_fields={"item_id": "id"},
+    executed_call=executed_call,
     echoed_fields=echoed_fields,
 )
 """The codec of whole bodies."""

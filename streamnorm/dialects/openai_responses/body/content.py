@@ -19,7 +19,9 @@ from streamnorm._core.blocks import (
     OpaqueBlock,
     Refusal,
     ServerToolCall,
+    ServerToolResult,
     Text,
+    ToolCall,
     Video,
 )
 from streamnorm._core.bodies.fields import (
@@ -30,6 +32,7 @@ from streamnorm._core.bodies.fields import (
     unknown_fields,
 )
 from streamnorm._core.bodies.files import PDF, data_url, file_name, split_data_url, title_of
+from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import compact, is_object, object_in, objects_of, string_of
 from streamnorm.dialects.openai_responses.content import (
@@ -37,7 +40,7 @@ from streamnorm.dialects.openai_responses.content import (
     citation_to_wire,
     opaque_from_wire,
 )
-from streamnorm.dialects.openai_responses.items.types import item_type_of
+from streamnorm.dialects.openai_responses.items.types import ARGUMENTS, INPUT, item_type_of
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
@@ -307,6 +310,29 @@ def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
     return ServerToolCall(id, name, compact(fields) if fields else "", kind, extra=extra)
 
 
+def without_refused_calls(message: InputMessage, context: WriteContext) -> list[InputBlock]:
+    """Return an assistant's blocks without calls of xAI's own tools that the target refuses.
+
+    They are custom calls without an output (xai/server-run-custom-call).  Other servers demand
+    the output: "No tool output found for custom tool call".
+    """
+    is_of_xai = context.capabilities.reasoning_issuer == "xai"
+    answered = {
+        block.tool_call_id for block in message.blocks if isinstance(block, ServerToolResult)
+    }
+    kept: list[InputBlock] = []
+    for block in message.blocks:
+        if (
+            isinstance(block, ServerToolCall)
+            and block.kind == "custom_tool_call"
+            and not (is_of_xai or string_of(object_in(block.arguments), "call_id") in answered)
+        ):
+            context.losses.add("server_history_dropped", "messages", "dropped")
+        else:
+            kept.append(block)
+    return kept
+
+
 def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
     """Return a server tool call as an item."""
     item: dict[str, Any] = {"type": block.kind}
@@ -315,3 +341,19 @@ def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
     if block.kind.endswith("_call"):
         item["status"] = "completed"
     return {**item, **object_in(block.arguments or "{}"), **unknown_fields_of(block.extra)}
+
+
+def executed_call(call: ToolCall, result: ServerToolResult) -> ServerToolCall:
+    """Return a client tool call that the server has executed as a server tool call.
+
+    Only the item of its result shows that the client is not asked.
+    """
+    is_custom = call.kind == "custom"
+    fields: dict[str, Any] = {"call_id": call.id, "name": call.name}
+    fields[INPUT.key if is_custom else ARGUMENTS.key] = call.arguments
+    if call.namespace is not None:
+        fields["namespace"] = call.namespace
+    # The id of the item; `id` of the call is its `call_id`.
+    id = string_of(unknown_fields_of(call.extra), "id")
+    kind = "custom_tool_call" if is_custom else "function_call"
+    return ServerToolCall(id, call.name, compact(fields), kind, extra=call.extra)

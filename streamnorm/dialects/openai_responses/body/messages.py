@@ -52,6 +52,7 @@ from streamnorm.dialects.openai_responses.body.content import (
     output_part_to_wire,
     unknown_extra,
     unknown_fields_of,
+    without_refused_calls,
     without_refused_id,
 )
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
@@ -420,7 +421,7 @@ class _InputWriter:
         """
         before, self.items = self.items, []
         if message.role == "assistant":
-            self._add_assistant_message(message.blocks, number)
+            self._add_assistant_message(without_refused_calls(message, self._context), number)
         else:
             self._add_message(message)
         items, self.items = self.items, before

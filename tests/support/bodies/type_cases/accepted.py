@@ -120,10 +120,6 @@ SILENT: tuple[Row, ...] = (
     Row(_ANSWERS, _INTERACTIONS, r"service_tier=standard$", "the tier of every answer"),
     Row(_ANSWERS, _INTERACTIONS, r"steps\[model_output\]$", _NOTHING),
     Row(
-        *(_ANSWERS, _INTERACTIONS, r"steps\[function_result\]\.(name|is_error)"),
-        "lost with the result, which is a loss",
-    ),
-    Row(
         *(_ANSWERS, _INTERACTIONS, r"status=(incomplete|budget_exceeded)$"),
         "the others have one word for an answer that is cut",
     ),

@@ -147,6 +147,7 @@ _LEAST = 4
 _ALSO = {
     "annotations": ("citations",),
     "budgettokens": ("budget_changed",),
+    "customtoolcalloutput": ("executed_call",),
     "filename": ("title",),
     "inputfile": ("document_dropped",),
     "jsonschema": ("schema_name",),
