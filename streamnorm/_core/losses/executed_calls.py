@@ -14,6 +14,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import (
     Block,
+    ServerToolCall,
     ServerToolResult,
     ToolCall,
     ToolResult,
@@ -27,6 +28,7 @@ from streamnorm._core.events import (
     MessageStop,
     ReasoningDelta,
     RefusalDelta,
+    SignatureDelta,
     TextDelta,
 )
 from streamnorm._core.grammar import HeldDeltas, TextualDelta, event_bytes
@@ -43,6 +45,9 @@ _ASKS_NO_CLIENT = ("end_turn", "pause")
 class ExecutedCalls:
     """Leave out executed calls and their results, and calls that await approval at the page.
 
+    A target that carries results, as a page, has them as calls of the provider: it would execute
+    any other.
+
     Only the result shows that a call was executed, and only the stop reason that the client of
     an agent is not asked to execute the others.  A call is held until its result or the end of
     the message, and so are all blocks that start while a call is held.  Deltas are held joined.
@@ -50,13 +55,17 @@ class ExecutedCalls:
     Args:
         of_agent: Whether the message is that of an agent, some of whose calls may await
             approval; not so where a provider executes functions itself.
+        carries_results: Whether the target has a place for the calls of the provider.
         losses: Counter of `executed_call` and `unapproved_call`, and of `held` in a stream that
             fails.
         stored: Counter of the bytes of held events.
     """
 
-    def __init__(self, of_agent: bool, losses: Losses, stored: StoredBytes) -> None:
+    def __init__(
+        self, of_agent: bool, losses: Losses, stored: StoredBytes, *, carries_results: bool = False
+    ) -> None:
         self._of_agent = of_agent
+        self._carries_results = carries_results
         self._losses = losses
         self._stored = stored
         self._waiting: dict[str, list[int]] = {}  # held calls without a result, by id
@@ -81,7 +90,13 @@ class ExecutedCalls:
             case BlockStart(index, ToolResult(id)):
                 return self._end_calls(index, id, "ToolResult")
             case BlockStart(index, ServerToolResult(id)) if id and id in self._waiting:
-                return self._end_calls(index, id, "ServerToolResult")
+                if not self._carries_results:
+                    return self._end_calls(index, id, "ServerToolResult")
+                for call in self._waiting.pop(id):
+                    self._held[call] = self._as_server_call(self._held[call])
+                if not self._waiting:
+                    return [*self._release(), event]
+                self._held[index] = []
             case BlockStart(index) if self._waiting:
                 self._held[index] = []
             case MessageStop(reason):  # the client is asked to execute what no agent has
@@ -155,6 +170,21 @@ class ExecutedCalls:
             self._leave_out(call, "ToolCall")
         self._leave_out(result, kind)
         return self._release() if calls and not self._waiting else []
+
+    def _as_server_call(self, items: _Items) -> _Items:
+        """Return the held events of a call as those of a call of the provider."""
+        found: _Items = []
+        for item in items:
+            match item:
+                case BlockStart(index, ToolCall(id, name, signature=signature), choice, extra):
+                    found.append(BlockStart(index, ServerToolCall(id, name), choice, extra))
+                    if signature is not None:
+                        self._losses.add("signature", "ServerToolCall", "dropped")
+                case SignatureDelta():
+                    self._losses.add("signature", "ServerToolCall", "dropped")
+                case _:
+                    found.append(item)
+        return found
 
     def _leave_out(self, block: int, kind: str) -> list[Event]:
         self._left_out.add(block)

@@ -139,9 +139,15 @@ class Projector:
         self._stopped = False  # whether any choice has stopped
 
     def expect_executed_calls(self, *, of_agent: bool) -> None:
-        """Leave out calls that start from now on and whose result the target cannot carry."""
-        if self._executed is None and ToolResult not in self._target.media:
-            self._executed = ExecutedCalls(of_agent, self._losses, self._stored)
+        """Leave out calls that start from now on and whose result the target cannot carry.
+
+        A target that carries it shows the calls that a provider has executed as the provider's.
+        """
+        carries_results = ToolResult in self._target.media
+        if self._executed is None and not (of_agent and carries_results):
+            self._executed = ExecutedCalls(
+                of_agent, self._losses, self._stored, carries_results=carries_results
+            )
 
     def begin_answer(self) -> None:
         """Begin another answer in the same stream; forget the refusal of the previous answer."""

@@ -315,7 +315,6 @@ UNFINISHED = "the arguments of the call ended early"
 REFUSED_INPUT = "the arguments of the call cannot be given to a page"
 CUT = "the answer ended before the arguments of the call"
 DENIED = "Tool call execution denied."
-REFUSED = "the result has keys that no page accepts"
 
 _MAX_DEPTH = Limits().max_json_depth
 
@@ -378,18 +377,25 @@ def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
     call = {**fields, "toolCallId": result.tool_call_id, "providerExecuted": True}
     if result.is_error:
         return {"type": "tool-output-error", **call, "errorText": server_error_to_wire(result)}
-    if is_refused(result.content):
-        return {"type": "tool-output-error", **call, "errorText": REFUSED}
-    return {"type": "tool-output-available", **call, "output": result.content}
+    return {"type": "tool-output-available", **call, "output": server_output_to_wire(result)}
+
+
+def server_output_to_wire(result: ServerToolResult) -> Any:
+    """Return the output of a server tool: its JSON text if the client refuses the value itself."""
+    return compact(result.content) if is_refused(result.content) else result.content
 
 
 def server_error_to_wire(result: ServerToolResult) -> str:
     """Return the text of a server tool's failed result.
 
     The AI SDK, too, writes an error of another type than a text as JSON
-    (`src/ui-message-stream/to-ui-message-chunk.ts`).
+    (`src/ui-message-stream/to-ui-message-chunk.ts`).  A text that would be read as such JSON is
+    written as a JSON string.
     """
-    return result.content if isinstance(result.content, str) else compact(result.content)
+    content = result.content
+    if isinstance(content, str) and server_error_from_wire(content) == content:
+        return content
+    return compact(content)
 
 
 def server_error_from_wire(text: str) -> Any:
@@ -397,10 +403,14 @@ def server_error_from_wire(text: str) -> Any:
 
     Compact JSON is the value that it was written from.
     """
-    if text[:1] not in ("{", "[") or not is_json(text):
+    if text[:1] not in ("{", "[", '"') or not is_json(text):
         return text
     content = object_in(f'{{"value":{text}}}').get("value")
-    return content if compact(content) == text else text
+    if compact(content) != text:
+        return text
+    # A plain text in quotes is no JSON string: only one that would be read as another value is.
+    is_plain = isinstance(content, str) and server_error_from_wire(content) == content
+    return text if is_plain else content
 
 
 def result_to_wire(result: ToolResult, fields: Chunk) -> bytes:

@@ -5,10 +5,12 @@ Each chunk of such an answer has a `turnToken` (js-genai's recordings of server-
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from support.gemini.frames import frame
+from support.streams.content import decode
 
 from streamnorm import (
     Completed,
@@ -17,6 +19,7 @@ from streamnorm import (
     ServerToolResult,
     ToolCall,
     Transcoder,
+    accumulate,
     translate_message,
 )
 from streamnorm.dialects.gemini.tool_calls import executed_call
@@ -88,6 +91,35 @@ def test_call_of_any_other_turn_is_written_at_once() -> None:
     transcoder = Transcoder("gemini", "anthropic")
     written = b"".join(transcoder.feed(frame(chunk(OTHER))))
     assert b"tide" in written
+
+
+def test_page_shows_an_executed_call_as_the_providers() -> None:
+    """A page executes any other call whose input is available (`onToolCall` of `useChat`)."""
+    signed = {**CALL, "thoughtSignature": "c2ln"}
+    chunks = of_a_turn(chunk(signed), chunk(OTHER), chunk(RESULT), chunk(TEXT, finish="STOP"))
+    written, transcoder = transcoded(chunks, "ui_message_stream")
+    found = {}
+    for line in written.decode().split("\n\n"):
+        fields = json.loads(line[6:]) if line.startswith("data: {") else {}
+        if fields.get("type", "").startswith("tool-"):
+            found[fields["toolName" if "toolName" in fields else "type"], fields["type"]] = fields
+    shown = {name for name, fields in found.items() if fields.get("providerExecuted")}
+    assert shown == {
+        ("weather", "tool-input-start"),
+        ("weather", "tool-input-available"),
+        ("tool-output-available", "tool-output-available"),
+    }
+    assert found["weather", "tool-input-available"]["input"] == {"city": "Oslo"}
+    assert ("tide", "tool-input-available") in found
+    assert Loss("signature", "ServerToolCall", 1, "dropped") in transcoder.losses
+
+
+def test_other_page_marks_an_executed_call_as_the_providers() -> None:
+    chunks = of_a_turn(chunk(CALL), chunk(RESULT), chunk(TEXT, finish="STOP"))
+    written, _ = transcoded(chunks, "ag_ui")
+    (start,) = [line for line in written.split(b"\n\n") if b"TOOL_CALL_START" in line]
+    assert json.loads(start[6:])["metadata"]["providerExecuted"] is True
+    assert isinstance(accumulate(decode([written], "ag_ui").events).blocks[0], ServerToolCall)
 
 
 def test_same_dialect_keeps_the_call() -> None:

@@ -20,12 +20,15 @@ from streamnorm import (
 )
 from streamnorm._core.codec import RunEncoder
 from streamnorm.codec import encoder
+from streamnorm.dialects.ui_message_stream.content import server_error_from_wire
 
 
-def test_result_of_the_provider_that_clients_refuse_is_an_error() -> None:
+def test_result_of_the_provider_that_clients_refuse_is_a_success_with_its_text() -> None:
+    """The AI SDK refuses the whole chunk for such a key (`secure-json-parse.ts`)."""
     block = ServerToolResult("s", "web_search", {"a": [{"__proto__": 1}]})
     last = middle(BlockStart(0, block), BlockStop(0))[-1]
-    assert (last["type"], last["providerExecuted"]) == ("tool-output-error", True)
+    assert (last["type"], last["providerExecuted"]) == ("tool-output-available", True)
+    assert last["output"] == '{"a":[{"__proto__":1}]}'
 
 
 SEARCH_ERROR = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
@@ -56,6 +59,23 @@ def test_failed_result_of_an_mcp_server_is_an_output_error(content: object, text
     block = ServerToolResult("s", "mcp_tool_result", content, is_error=True)
     chunk = middle(BlockStart(0, block), BlockStop(0))[-1]
     assert (chunk["type"], chunk["errorText"]) == ("tool-output-error", text)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"a": 1}, '{"a":1}'),
+        ('{"a":1}', r'"{\"a\":1}"'),
+        (r'"{\"a\":1}"', r'"\"{\\\"a\\\":1}\""'),
+        ('{"a": 1}', '{"a": 1}'),
+        ('"no"', '"no"'),
+        ("[1", "[1"),
+    ],
+)
+def test_error_of_the_provider_comes_back_as_it_was(content: object, text: str) -> None:
+    block = ServerToolResult("s", "mcp_tool_result", content, is_error=True)
+    assert middle(BlockStart(0, block), BlockStop(0))[-1]["errorText"] == text
+    assert server_error_from_wire(text) == content
 
 
 def test_result_of_an_unknown_call_follows_a_call_which_the_client_needs() -> None:

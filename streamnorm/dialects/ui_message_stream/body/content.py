@@ -61,12 +61,13 @@ from streamnorm.dialects.ui_message_stream.content import (
     result_from_wire,
     server_error_from_wire,
     server_error_to_wire,
+    server_output_to_wire,
     signature_from_wire,
     signature_to_wire,
     split_mark,
     text_citation_from_wire,
 )
-from streamnorm.dialects.ui_message_stream.wire import DIALECT, with_metadata
+from streamnorm.dialects.ui_message_stream.wire import DIALECT, is_refused, with_metadata
 
 _PM, _CALL_PM, _RESULT_PM = "providerMetadata", "callProviderMetadata", "resultProviderMetadata"
 _KIND = "kind"  # of our own metadata: the kind of a call or a result
@@ -478,7 +479,8 @@ def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None
     elif result.is_error:
         part |= {"state": _ERROR, "errorText": text}
     elif result.value is not None and is_json(result.value):
-        part |= {"state": _AVAILABLE, "output": json_value(result.value, "value")}
+        value = json_value(result.value, "value")
+        part |= {"state": _AVAILABLE, "output": text if is_refused(value) else value}
     else:
         part |= {"state": _AVAILABLE, "output": text}
 
@@ -497,7 +499,7 @@ def server_result_to_part(
     if result.is_error:
         call |= {"state": _ERROR, "errorText": server_error_to_wire(result)}
     else:
-        call |= {"state": _AVAILABLE, "output": result.content}
+        call |= {"state": _AVAILABLE, "output": server_output_to_wire(result)}
     metadata = _metadata_in(result, _RESULT_PM)
     if result.kind not in ("", call["type"].removeprefix(_CALL)):
         metadata = add_mark(metadata, _KIND, result.kind)

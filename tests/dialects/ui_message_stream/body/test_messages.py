@@ -175,6 +175,16 @@ def test_calls_of_the_provider_say_so() -> None:
     assert parts_of(call, result) == ([STEP, {**answered, **kinds}], set())
 
 
+def test_result_with_a_key_that_clients_refuse_is_its_text() -> None:
+    """Such a key sets the prototype where a page copies the object."""
+    text = '{"__proto__":{"a":1}}'
+    of_provider = ServerToolCall("c", "f"), ServerToolResult("c", "f", {"__proto__": {"a": 1}})
+    of_client = ToolCall("c", "f"), ToolResult("c", (Text(text),), value=text)
+    for blocks in (of_provider, of_client):
+        part = parts_of(*blocks)[0][1]
+        assert (part["state"], part["output"]) == ("output-available", text)
+
+
 def test_signatures_stand_where_the_packages_of_the_vendors_read_them() -> None:
     reasoning = {"type": "reasoning", "text": "Hm.", "state": "done"}
     signed = {**reasoning, "providerMetadata": {"anthropic": {"signature": "s"}}}
