@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from typing import Any, TypeAlias, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, Delta, DeltaRun, read_no_json
@@ -77,6 +78,7 @@ class ChatDecoder(Decoder):
         self._usage = UsageReader()
         self._run = self._delta_run = ChatRun(self._usage, self._state)
         self._choices: dict[int, ChoiceBlocks] = {}
+        self._whole: dict[int, str] = {}  # digests of whole messages without deltas, by choice
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
         self._last_fields: dict[str, Any] = {}  # unknown fields of last chunks
@@ -163,7 +165,7 @@ class ChatDecoder(Decoder):
         # Unknown fields are stored from the first chunk and from all that may be the last.
         is_last = not choices or any(choice.finish_reason for choice in choices)
         value: dict[str, Any] = {}
-        if is_last or not self._started or chunk.error or frame.event == "error":
+        if is_last or not self._choices or chunk.error or frame.event == "error":
             value = self._json_object(frame.data)
         # Groq and LM Studio name the frame `error` (groq/error-event,
         # lmstudio/error-event-without-a-type).  Beside choices an error waits for the end of the
@@ -181,6 +183,7 @@ class ChatDecoder(Decoder):
             events.append(Opaque(self.dialect, clean(str(name or "frame")), compact(value)))
             return
         self._state.read_chunk_id(chunk.id)
+        is_first = not self._choices
         if not self._started:
             self._store_unknown(self._first_fields, value, wire.CHUNK_FIELDS)
             self._start(chunk, events)
@@ -190,6 +193,8 @@ class ChatDecoder(Decoder):
         if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
             raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
         for number, choice in enumerate(choices):
+            if value and choice.delta is None and choice.message is None:
+                self._refuse_legacy(value["choices"][number], is_first=is_first)
             # Content first: vLLM, Mistral and GLM send it in the chunk that finishes
             # (vllm/text-in-the-finish-chunk, mistral/no-index-whole-calls).
             blocks = self._read_choice(choice, events)
@@ -234,15 +239,34 @@ class ChatDecoder(Decoder):
                 raise too_large("max_choices", self._limits.max_choices)
             blocks = self._choices[number] = ChoiceBlocks(number, self._state)
         delta = choice.delta
-        if delta is None and choice.message is not None and blocks.is_empty:
+        if delta is None and choice.message is not None:
             # Whole responses have messages alone.  Perplexity repeats the text so far in one beside
             # every delta, and MiniMax ends with one (minimax/whole-message-in-place-of-a-delta).
-            delta = self._message_as_delta(choice.message)  # after deltas it repeats them
+            if blocks.is_empty:
+                delta = self._message_as_delta(choice.message)
+                if (digest := _digest(choice.message)) != _NOTHING:
+                    self._whole[number] = digest
+            elif number in self._whole:  # after deltas it repeats them
+                self._check_repeated(choice.message, self._whole[number])
         if delta is not None:
             self._read_delta(delta, blocks, events)
         if choice.logprobs is not None:
             blocks.add_opaque("logprobs", choice.logprobs, events)
         return blocks
+
+    def _check_repeated(self, message: Any, digest: str) -> None:
+        """Check that a whole message after another one repeats it, or is empty."""
+        if _digest(message) not in (digest, _NOTHING):
+            raise self.malformed("second whole message of a choice, expected deltas")
+
+    def _refuse_legacy(self, choice: dict[str, Any], *, is_first: bool) -> None:
+        """Refuse a choice of `/v1/completions`, whose text is no delta.
+
+        Its text may begin empty; behind other chunks only text shows it.
+        """
+        text = choice.get("text")
+        if isinstance(text, str) and (text or is_first):
+            raise self.malformed("choice with the text of a legacy completion, expected a delta")
 
     def _message_as_delta(self, message: Any) -> wire.Delta:
         """Return a whole message as a delta with complete calls."""
@@ -403,6 +427,17 @@ def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> 
                     blocks.sign_reasoning(Signed(signature, "mistral"), events)
             case _:
                 blocks.add_opaque("content_part", part, events)
+
+
+def _digest(message: Any) -> str:
+    """Return a digest of a whole message's content."""
+    known = message if is_object(message) else {}
+    content = {key: item for key in _CONTENT_FIELDS if (item := known.get(key))}
+    return sha256(compact(content).encode(errors="replace")).hexdigest()
+
+
+_CONTENT_FIELDS = sorted(wire.DELTA_FIELDS - {"role"})
+_NOTHING = _digest({})
 
 
 def _unknown(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:

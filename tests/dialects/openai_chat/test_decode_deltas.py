@@ -81,6 +81,54 @@ def test_whole_message_without_deltas_is_read() -> None:
     assert message(whole("ab"), DONE).blocks == (Text("ab"),)
 
 
+def test_whole_message_that_repeats_the_first_or_is_empty_is_ignored() -> None:
+    frames = whole("ab", finish_reason=None), whole("ab", finish_reason=None), whole("")
+    assert message(*frames, DONE).blocks == (Text("ab"),)
+    frames = whole("", finish_reason=None), content("ab"), whole("ab")
+    assert message(*frames, DONE).blocks == (Text("ab"),)
+
+
+def test_other_whole_message_after_the_first_is_malformed() -> None:
+    """Its text is in no delta, and was lost; the official SDKs read none of them."""
+    error = decode(whole("a", finish_reason=None), whole("b"), DONE).events[-1]
+    assert (error.kind, error.message) == (
+        "malformed",
+        "second whole message of a choice, expected deltas",
+    )
+
+
+def legacy(text: str, finish_reason: str | None = None) -> bytes:
+    choice = {"text": text, "index": 0, "logprobs": None, "finish_reason": finish_reason}
+    return (
+        b"data: %b\n\n"
+        % json.dumps(
+            {"id": "cmpl-1", "object": "text_completion", "model": "m", "choices": [choice]}
+        ).encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [legacy("Hi"), legacy("", "stop")],
+        [legacy(""), legacy("Hi"), legacy("", "stop")],
+        [b'data: {"id":"cmpl-1","choices":[]}\n\n', legacy("Hi"), legacy("", "stop")],
+    ],
+)
+def test_stream_of_legacy_completions_is_malformed(frames: list[bytes]) -> None:
+    """`/v1/completions` has texts in place of deltas: the answer was empty."""
+    error = decode(*frames, DONE).events[-1]
+    assert (error.kind, error.message) == (
+        "malformed",
+        "choice with the text of a legacy completion, expected a delta",
+    )
+
+
+def test_text_beside_a_delta_is_ignored() -> None:
+    both = b'data: {"id":"1","choices":[{"index":0,"text":"a","delta":{"content":"a"}}]}\n\n'
+    assert message(both, content("b", "stop"), DONE).text == "ab"
+
+
 def test_whole_message_of_another_shape_is_malformed() -> None:
     bad = b'data: {"id":"1","choices":[{"message":{"content":5}}]}\n\n'
     error = decode(bad, DONE).events[-1]
