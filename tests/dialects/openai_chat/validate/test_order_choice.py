@@ -57,6 +57,10 @@ LEGAL: dict[str, list[Chunk | str]] = {
     "call of a forced tool": answer(call(), reason="stop"),
     "arguments that tokens cut short": answer(call(arguments='{"a'), reason="length"),
     "arguments that a filter cut short": answer(call(arguments=""), reason="content_filter"),
+    # The model wrote them; the SDK warns that they are not always JSON.
+    "arguments that are no JSON": answer(call(arguments='{"a'), reason="tool_calls"),
+    "arguments that are no object": answer(call(arguments="null"), reason="stop"),
+    "two objects as arguments": answer(call(), more(0, "{}"), reason="tool_calls"),
     "piece that says nothing": answer(call(), piece(index=0), reason="tool_calls"),
     "custom tool": answer(
         *(custom(), piece(index=0, custom={"input": "ly"}), call(1)), reason="tool_calls"
@@ -100,7 +104,7 @@ def test_legal_choice_has_no_violation(chunks: list[Chunk | str]) -> None:
 
 
 START = "choices[0].delta.tool_calls[0]"
-NO_OBJECT = "characters are no JSON object, expected one"
+NO_ARGUMENTS = "in 0 characters are no JSON object, expected one"
 FIRST_ALONE = "expected it in the first piece alone"
 AGAIN = "again, expected strings or entries with an index"
 
@@ -271,28 +275,12 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
     ),
     "arguments of a function cut short": (
         answer(said(function_call=LEGACY), reason="function_call"),
-        *(2, f"arguments of function_call in 0 {NO_OBJECT}"),
+        *(2, f"arguments of function_call {NO_ARGUMENTS}"),
     ),
     # Finish
-    "arguments cut short": (
-        answer(call(arguments='{"a'), reason="tool_calls"),
-        *(2, f"arguments of tool call 0 in 3 {NO_OBJECT}"),
-    ),
-    "arguments of a forced tool cut short": (
-        answer(call(arguments="{"), reason="stop"),
-        *(2, f"arguments of tool call 0 in 1 {NO_OBJECT}"),
-    ),
     "no arguments": (
         answer(call(), call(1, ""), reason="tool_calls"),
-        *(3, f"arguments of tool call 1 in 0 {NO_OBJECT}"),
-    ),
-    "arguments twice": (
-        answer(call(), more(0, "{}"), reason="tool_calls"),
-        *(3, f"arguments of tool call 0 in 4 {NO_OBJECT}"),
-    ),
-    "null as arguments": (
-        answer(call(arguments="null"), reason="tool_calls"),
-        *(2, f"arguments of tool call 0 in 4 {NO_OBJECT}"),
+        *(3, f"arguments of tool call 1 {NO_ARGUMENTS}"),
     ),
     "tool_calls without a call": (
         answer(HI, reason="tool_calls"),
