@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast
 from uuid import uuid4
@@ -141,6 +142,10 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             framing=framing_of(upstream, framing),
         )
         self._inner = inner
+        # A client may be shared by threads, whose first requests open one network.
+        self._opening = Lock()
+        self._opened: SyncTransport[RequestT, ResponseT] | None = None
+        self._async_opened: AsyncTransport[RequestT, ResponseT] | None = None
         self._signer = signer
         self._last = ExchangeStatus()
         # SDKs store by default: without a store the second step of an agent would fail.
@@ -244,17 +249,23 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         """Close the inner transport."""
         await self._async_network.aclose()
 
-    @cached_property
+    @property
     def _network(self) -> SyncTransport[RequestT, ResponseT]:
-        return (
-            self._family.network() if self._inner is None else self._family.sync_inner(self._inner)
-        )
+        if self._inner is not None:
+            return self._family.sync_inner(self._inner)
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._family.network()
+            return self._opened
 
-    @cached_property
+    @property
     def _async_network(self) -> AsyncTransport[RequestT, ResponseT]:
-        if self._inner is None:
-            return self._family.async_network()
-        return self._family.async_inner(self._inner)
+        if self._inner is not None:
+            return self._family.async_inner(self._inner)
+        with self._opening:
+            if self._async_opened is None:
+                self._async_opened = self._family.async_network()
+            return self._async_opened
 
     def _begin(self, request: RequestT) -> TranscodedExchange[RequestT, ResponseT]:
         """Return the exchange for a request."""

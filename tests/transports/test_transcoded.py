@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from support.http.families import FamilyUnderTest, each_family, recorded_in
 from support.http.transcoding_clients import (
     ANSWER,
     BASE_URL,
+    CLIENT_URL,
     MESSAGES,
     SSE,
     STREAMING,
@@ -295,6 +299,33 @@ async def test_network_is_reached_without_an_inner_transport(
     transport = transcoding(family, None, base_url="http://127.0.0.1:9")
     with pytest.raises(family.http.ConnectError):
         await fetch(family, mode, transport)
+
+
+@each_family
+def test_threads_open_one_network(family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cached_property` has a lock in Python 3.11 alone."""
+    opened: list[Any] = []
+    both = threading.Barrier(2, timeout=0.2)
+
+    def open_network() -> Any:
+        with contextlib.suppress(threading.BrokenBarrierError):  # nobody else opens one
+            both.wait()
+        opened.append(family.inner(Answering(family, json=ANSWER)))
+        return opened[-1]
+
+    transport = transcoding(family, None)
+    monkeypatch.setattr(transport._family, "network", open_network)
+
+    def ask(_: int) -> int:
+        request = family.http.Request("POST", CLIENT_URL, json=MESSAGES)
+        status: int = transport.handle_request(request).status_code
+        return status
+
+    with ThreadPoolExecutor(2) as threads:
+        assert [*threads.map(ask, range(2))] == [200, 200]
+    assert len(opened) == 1
+    transport.close()
+    assert opened[0].closed == 1
 
 
 @each_family
