@@ -15,6 +15,7 @@ from typing import Any
 from streamnorm._bodies import reader_of
 from streamnorm._core.codec import Dialect, RequestedOperation, StoredAnswers
 from streamnorm._core.codec.framing import list_events
+from streamnorm._core.errors import StoreError
 from streamnorm._core.events import Failed, Truncated
 from streamnorm._core.json import dumps
 from streamnorm._exchange import client_scope, store_scope
@@ -145,15 +146,19 @@ class BackgroundResponses:
         streams = asked.operation == "response" and query.get("stream", "false") != "false"
         if asked.operation == "delete":
             if state == "running":
+                found = await self._store.afind(scope, Lookup(asked.response_id))
+                if not (found.chain or status.reads):
+                    # A removal has the id; one that failed has it until its lease ends.
+                    with log_refusals():
+                        raise StoreError("a stream is being removed")
                 problem = f"{form.noun} that is not complete, cancel it in place of that"
                 raise RequestRefused(problem)
             # From the store first: behind the log's removal, that may have a repetition's response.
-            was_stored = await self._store.adelete(scope, asked.response_id)
+            await self._store.adelete(scope, asked.response_id)
             with log_refusals():
-                is_free = await self._streams.forget(key, status.epoch)
-            # The log alone may have one that failed: the store of another process, or it forgot it.
-            if is_free and state == "complete" and not was_stored:
-                return False
+                await self._streams.forget(key, status.epoch)
+            # The log alone may have it: the store is that of another process, or forgot it, or a
+            # deletion came no further than the store.
             call.status = 200
             await send_json(exchange, 200, _JSON, dumps(form.deleted(asked.response_id)))
             return True
@@ -200,20 +205,36 @@ class BackgroundResponses:
         assert background is not None  # noqa: S101 - whose request this is
         key, headers = asked.key, asked.headers
         call.stream, response = key, background.response
+        begin = partial(self._streams.begin, asked, attempts, client, call, headers)
         with log_refusals():
-            begin = partial(self._streams.begin, asked, attempts, client, call, headers)
-            is_new = await begin()
-            state = "running" if is_new else (await self._streams.status(key)).state
-            if state in ABSENT:
+            for _ in range(_MAX_BEGINS):
+                if await begin():
+                    await background.wait()
+                    break
+                joined = await self._join(key, client, scope, response)
+                if joined is not None:
+                    response = joined
+                    break
                 # It could not be stored at another gateway, or was deleted: its id is free again.
-                is_new, state = await begin(), (await self._streams.status(key)).state
-            if is_new:
-                await background.wait()
             else:
-                found = await self._store.afind(scope, Lookup(key[1]))
-                response = await self._current(key, client, state, found, response)
+                raise StoreError("a stream is removed again and again")
         call.status = 200
         await stream.send_body(200, headers, dumps(response))
+
+    async def _join(
+        self, key: Key, client: Dialect, scope: str, unbegun: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return the response that has begun under an id; None if it is removed by then."""
+        state = (await self._streams.status(key)).state
+        if state in ABSENT:
+            return None
+        found = await self._store.afind(scope, Lookup(key[1]))
+        try:
+            return await self._current(key, client, state, found, unbegun)
+        except RequestRefused as exc:
+            if exc.error.code in _REMOVED:
+                return None
+            raise
 
     async def _stream(
         self,
@@ -283,6 +304,9 @@ class BackgroundResponses:
 
 
 _OPERATIONS = ("response", "cancel", "delete")
+_REMOVED = ("stream_unknown", "stream_expired", "stream_trimmed")
+# Each after the first follows a removal.
+_MAX_BEGINS = 5
 
 
 def _unbegun_in(found: Found, id: str, client: Dialect) -> dict[str, Any]:

@@ -355,6 +355,89 @@ async def test_request_that_comes_while_its_response_is_removed_is_answered_anew
     assert len(provider.requests) == 2
 
 
+class HeldRemoval(MemoryLogStore):
+    """The store of a log that a removal reaches late, or at first not at all."""
+
+    def __init__(self) -> None:
+        super().__init__(ttl_s=100)
+        self.is_held, self.may_claim = asyncio.Event(), asyncio.Event()
+        self.holds, self.fails_at = False, ""
+
+    async def aclaim(self, *args: Any, **options: Any) -> Any:
+        self.fail("claim")
+        if self.holds:
+            self.holds = False
+            self.is_held.set()
+            await self.may_claim.wait()
+        return await super().aclaim(*args, **options)
+
+    async def afree(self, *args: Any) -> None:
+        self.fail("free")
+        await super().afree(*args)
+
+    def fail(self, operation: str) -> None:
+        if operation == self.fails_at:
+            self.fails_at = ""
+            raise StoreError("down")
+
+
+async def test_request_that_reads_a_response_while_it_is_removed_is_answered_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = HeldRemoval()
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store))
+    provider = FakeProvider(["It snows.", "It rains."])
+    follow_answer = Log.follow_answer
+    removal: asyncio.Task[Any] | None = None
+
+    async def follow_removed(self: Log, id: str, **options: Any) -> Any:
+        nonlocal removal
+        if removal is not None:
+            store.may_claim.set()
+            await removal
+            removal = None
+        return await follow_answer(self, id, **options)
+
+    async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:
+        begun = await client.responses.create(**KEYED)
+        await polled(client, begun.id)
+        store.holds = True
+        deleting = asyncio.create_task(client.responses.delete(begun.id))
+        await store.is_held.wait()
+        removal = deleting
+        monkeypatch.setattr(Log, "follow_answer", follow_removed)
+        again = await client.responses.create(**KEYED)
+        assert again.id == begun.id
+        assert (await polled(client, begun.id)).output_text == "It rains."
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize("operation", ["claim", "free"])
+async def test_deletion_that_failed_in_the_log_may_be_repeated(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = HeldRemoval()
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store, lease_s=0.2))
+    provider = FakeProvider(["It snows."])
+    async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:
+        begun = await client.responses.create(**REQUEST)
+        await polled(client, begun.id)
+        store.fails_at = operation
+        refused: list[int] = []
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    await client.responses.delete(begun.id)
+                    break
+                except openai.InternalServerError as exc:
+                    refused.append(exc.status_code)
+                    await asyncio.sleep(0.01)
+        assert {*refused} == {503}
+        for ask in (client.responses.retrieve, client.responses.delete):
+            with pytest.raises(openai.NotFoundError):
+                await ask(begun.id)
+
+
 async def test_repetition_reads_no_stream_that_another_one_has_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
