@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -76,6 +77,9 @@ class OldMCPResult(MCPResult):
         ([1, Place("Oslo")], (Text('[1,{"city":"Oslo"}]'),)),
         ([Model(cityName="Oslo")], (Text('[{"cityName":"Oslo"}]'),)),
         ([PurePosixPath("a/\udcff")], (Text('["a/\ufffd"]'),)),
+        # JSON lacks these numbers; null would say that there is none.
+        (math.inf, (Text('"Infinity"'),)),
+        ((None, -math.inf), (Text('[null,"-Infinity"]'),)),
     ],
 )
 def test_texts_blocks_and_values(value: object, content: tuple[Any, ...]) -> None:
@@ -88,6 +92,7 @@ def test_texts_blocks_and_values(value: object, content: tuple[Any, ...]) -> Non
         ({"city": "Oslo"}, '{"city":"Oslo"}'),
         ({"content": ["a"]}, '{"content":["a"]}'),
         ({1: "a"}, '{"1":"a"}'),
+        ({"a": {"b": math.nan, "c": None}}, '{"a":{"b":"NaN","c":null}}'),
         (Place("Oslo"), '{"city":"Oslo"}'),
         (Spot("Oslo"), '{"city":"Oslo"}'),
         (Model(cityName="Oslo"), '{"cityName":"Oslo"}'),
