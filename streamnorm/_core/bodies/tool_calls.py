@@ -9,8 +9,9 @@ events of tool calls change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from json import JSONDecoder
+from json import JSONDecodeError, JSONDecoder
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -114,6 +115,22 @@ def _parse_float(number: str) -> float:
 
 # `decode_any` reads NaN and numbers beyond a double as null, which would change the arguments.
 _STANDARD = JSONDecoder(parse_constant=_refuse_number, parse_float=_parse_float)
+
+
+_UNUSUAL_NUMBER = re.compile(r"NaN|Infinity|[eE]\+?\d{3}|\d{300}")
+
+
+def has_inexact_number(text: str) -> bool:
+    """Return whether JSON text has NaN, an infinity or a number that no double is near to."""
+    if _UNUSUAL_NUMBER.search(text) is None:
+        return False
+    try:
+        _STANDARD.decode(text)
+    except (JSONDecodeError, RecursionError):
+        return False
+    except ValueError:
+        return True
+    return False
 
 
 def _repair(text: str, path: str) -> dict[str, object]:

@@ -51,7 +51,7 @@ from streamnorm._core.bodies.request import (
     same_parts,
     unchanged_source,
 )
-from streamnorm._core.bodies.tool_calls import wrap_call
+from streamnorm._core.bodies.tool_calls import has_inexact_number, wrap_call
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import object_in, string_of
 from streamnorm._core.losses import Losses
@@ -496,6 +496,10 @@ class ContentProjector:
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> ToolResult:
         """Return a projected result; refused content is appended to `moved`."""
+        # As an object the model would read null for the number; `content` has it as text.
+        if result.value is not None and has_inexact_number(result.value):
+            content = result.content or (Text(result.value),)
+            result = structs.replace(result, content=content, value=None)
         after = result.content
         for item in after:
             is_refused = same_dialect and self._checks and type(item) is Text and _is_blank(item)

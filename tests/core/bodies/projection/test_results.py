@@ -475,3 +475,20 @@ def test_result_of_no_call_is_repaired_if_the_client_asks() -> None:
     done = Projection(asked, "fill", only_refusals=True, orphan_results=False)
     assert done.messages[1] == ("user", (Text("[result of tool call c]"), Text("ok")))
     assert done.lost == {"orphan_result": 1}
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", "1" * 400 + ".5"])
+@pytest.mark.parametrize("has_text", [True, False])
+def test_value_with_a_number_that_json_lacks_is_its_text(number: str, *, has_text: bool) -> None:
+    text = f'{{"a":{number}}}'
+    content = (Text(text),) if has_text else ()
+    given = ToolResult("a", content, value=text)
+    done = Projection(request(user("Go"), assistant(call("a")), user(given)))
+    assert done.messages[-1] == ("user", (ToolResult("a", (Text(text),)),))
+
+
+@pytest.mark.parametrize("text", ['{"a":1e300}', '{"a":"NaN"}', '{"a":"1e999"}', '{"Infinity":'])
+def test_value_with_any_other_number_stays(text: str) -> None:
+    given = ToolResult("a", (Text(text),), value=text)
+    asked = request(user("Go"), assistant(call("a")), user(given))
+    assert Projection(asked).request is asked
