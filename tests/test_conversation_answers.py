@@ -439,7 +439,13 @@ def executed_body() -> dict[str, Any]:
 
 
 def test_call_that_the_server_of_a_response_has_executed_goes_back_with_its_output() -> None:
-    call = {"type": "custom_tool_call", "call_id": "call_1", "name": "look", "input": "north"}
+    call = {
+        "type": "custom_tool_call",
+        "call_id": "call_1",
+        "name": "look",
+        "input": "north",
+        "namespace": "sky",
+    }
     output = {"type": "custom_tool_call_output", "call_id": "call_1", "output": "Snow."}
     answer = {
         "id": "resp_1",

@@ -15,7 +15,6 @@ from streamnorm._core.blocks import (
     ServerToolResult,
     ToolCall,
     ToolResult,
-    provider_results,
 )
 from streamnorm._core.bodies.request import InputMessage, Reply, Role, Source
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
@@ -26,6 +25,7 @@ from streamnorm._core.failures import as_exception
 from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Accumulator, Message
+from streamnorm._core.open_calls import provider_results
 from streamnorm._registry import decoder, lookup
 
 _MAX_ID_CHARS = 80  # characters of an id in error texts

@@ -16,7 +16,6 @@ from streamnorm._core.blocks import (
     ServerToolResult,
     Text,
     ToolCall,
-    open_calls,
 )
 from streamnorm._core.errors import LimitExceeded, LocalProtocolError
 from streamnorm._core.events import (
@@ -47,6 +46,7 @@ from streamnorm._core.limits import (
     text_bytes,
     value_bytes,
 )
+from streamnorm._core.open_calls import open_calls
 from streamnorm._core.text import BATCH, FULL_LIST, TextBuffer
 from streamnorm.partial_json import PartialJSON, ValueDelta
 

@@ -26,7 +26,6 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
     Video,
-    open_calls,
 )
 from streamnorm._core.bodies.tool_calls import arguments_object
 from streamnorm._core.bodies.types import check_result_types
@@ -35,6 +34,7 @@ from streamnorm._core.json import clean, compact, is_object, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.open_calls import open_calls
 from streamnorm._core.schemas.strict import ArgumentsChecker
 from streamnorm._core.tools import AnyTool, Tool, qualified_name
 from streamnorm.partial_json import PartialJSON

@@ -18,7 +18,6 @@ from streamnorm._core.blocks import (
     ServerToolResult,
     ToolCall,
     ToolResult,
-    provider_results,
 )
 from streamnorm._core.events import (
     BlockStart,
@@ -35,6 +34,7 @@ from streamnorm._core.grammar import HeldDeltas, TextualDelta, event_bytes
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.open_calls import provider_results
 
 _Items: TypeAlias = list[Event | HeldDeltas]
 
@@ -45,8 +45,7 @@ _ASKS_NO_CLIENT = ("end_turn", "pause")
 class ExecutedCalls:
     """Leave out executed calls and their results, and calls that await approval at the page.
 
-    A target that carries results, as a page, has them as calls of the provider: it would execute
-    any other.
+    A page shows calls that a provider has executed as the provider's: it would execute any other.
 
     Only the result shows that a call was executed, and only the stop reason that the client of
     an agent is not asked to execute the others.  A call is held until its result or the end of
@@ -55,17 +54,17 @@ class ExecutedCalls:
     Args:
         of_agent: Whether the message is that of an agent, some of whose calls may await
             approval; not so where a provider executes functions itself.
-        carries_results: Whether the target has a place for the calls of the provider.
+        to_page: Whether the target is a page, which has a place for calls of the provider.
         losses: Counter of `executed_call` and `unapproved_call`, and of `held` in a stream that
             fails.
         stored: Counter of the bytes of held events.
     """
 
     def __init__(
-        self, of_agent: bool, losses: Losses, stored: StoredBytes, *, carries_results: bool = False
+        self, of_agent: bool, losses: Losses, stored: StoredBytes, *, to_page: bool = False
     ) -> None:
         self._of_agent = of_agent
-        self._carries_results = carries_results
+        self._to_page = to_page
         self._losses = losses
         self._stored = stored
         self._waiting: dict[str, list[int]] = {}  # held calls without a result, by id
@@ -90,7 +89,7 @@ class ExecutedCalls:
             case BlockStart(index, ToolResult(id)):
                 return self._end_calls(index, id, "ToolResult")
             case BlockStart(index, ServerToolResult(id)) if id and id in self._waiting:
-                if not self._carries_results:
+                if not self._to_page:
                     return self._end_calls(index, id, "ServerToolResult")
                 for call in self._waiting.pop(id):
                     self._held[call] = self._as_server_call(self._held[call])

@@ -135,19 +135,13 @@ class Projector:
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)
         self._executed: ExecutedCalls | None = None
-        self._failed = False
-        self._stopped = False  # whether any choice has stopped
+        self._failed = self._stopped = False  # `_stopped`: whether any choice has
 
     def expect_executed_calls(self, *, of_agent: bool) -> None:
-        """Leave out calls that start from now on and whose result the target cannot carry.
-
-        A target that carries it shows the calls that a provider has executed as the provider's.
-        """
-        carries_results = ToolResult in self._target.media
-        if self._executed is None and not (of_agent and carries_results):
-            self._executed = ExecutedCalls(
-                of_agent, self._losses, self._stored, carries_results=carries_results
-            )
+        """Leave out executed calls that start from now on; a page shows the provider's."""
+        to_page = ToolResult in self._target.media
+        if self._executed is None and not (of_agent and to_page):
+            self._executed = ExecutedCalls(of_agent, self._losses, self._stored, to_page=to_page)
 
     def begin_answer(self) -> None:
         """Begin another answer in the same stream; forget the refusal of the previous answer."""

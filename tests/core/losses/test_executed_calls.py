@@ -30,7 +30,9 @@ from streamnorm import (
     Reasoning,
     ReasoningDelta,
     Request,
+    ServerToolCall,
     ServerToolResult,
+    SignatureDelta,
     StreamError,
     Text,
     TextDelta,
@@ -527,3 +529,15 @@ def test_conversation_goes_on_behind_a_call_that_the_provider_executed(
     assert "look" in str(history)
     assert "snow" in str(history)
     assert "look" not in str(chat.dump("anthropic").body)
+
+
+def test_page_gets_the_call_of_the_provider_without_its_signature() -> None:
+    losses = Losses()
+    calls = ExecutedCalls(False, losses, StoredBytes(), to_page=True)
+    start = BlockStart(0, ToolCall("c", "look"))
+    for event in (start, JSONDelta(0, "{}"), SignatureDelta(0, "s", "google"), BlockStop(0)):
+        assert calls.push(event) == []
+    result = BlockStart(1, ServerToolResult("c", "functionResponse", {}))
+    server_call = BlockStart(0, ServerToolCall("c", "look"))
+    assert calls.push(result) == [server_call, JSONDelta(0, "{}"), BlockStop(0), result]
+    assert losses.list() == (Loss("signature", "ServerToolCall", 1, "dropped"),)
