@@ -21,6 +21,7 @@ _PACKAGE = ROOT / "streamnorm"
 AREAS: dict[str, tuple[str, ...]] = {
     "events": (
         *("_core/blocks.py", "_core/events.py", "_core/limits.py", "_core/messages.py"),
+        "_core/open_calls.py",
         *("_core/text.py", "_core/tools.py", "_core/mcp.py", "_core/shapes.py"),
     ),
     "json": ("_core/json.py", "_core/stepwise_json.py", "partial_json.py"),

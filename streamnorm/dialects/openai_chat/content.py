@@ -9,6 +9,7 @@ unified event carries are opaque.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -26,7 +27,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes, value_bytes
 from streamnorm._core.text import Signed, tag_signature, untag_signature
-from streamnorm.dialects.openai_chat.wire import SIDE_FIELDS, Delta
+from streamnorm.dialects.openai_chat.wire import DELTA_FIELDS, SIDE_FIELDS, Delta
 
 _ISSUERS = {
     "anthropic-claude-v1": "anthropic",
@@ -429,6 +430,18 @@ def provider_citation_from_wire(citation: dict[str, Any]) -> Citation:
     # `supported_text` repeats the text of the block.
     extra = {key: rest[key] for key in rest if key not in ("type", "supported_text")}
     return Citation(kind, url=url, title=title, cited_text=cited_text, extra=extra or None)
+
+
+def content_digest(message: Any) -> str:
+    """Return a digest of a whole message's content."""
+    known = message if is_object(message) else {}
+    content = {key: item for key in _CONTENT_FIELDS if (item := known.get(key))}
+    return sha256(compact(content).encode(errors="replace")).hexdigest()
+
+
+_CONTENT_FIELDS = sorted(DELTA_FIELDS - {"role"})
+NO_CONTENT = content_digest({})
+"""Digest of a message without content."""
 
 
 class Annotations:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from hashlib import sha256
 from typing import Any, TypeAlias, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, Delta, DeltaRun, read_no_json
@@ -42,7 +41,9 @@ from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
 from streamnorm.dialects.openai_chat.content import (
+    NO_CONTENT,
     OPAQUE_DELTA_FIELDS,
+    content_digest,
     reasoning_from_wire,
     split_provider_fields,
 )
@@ -244,7 +245,7 @@ class ChatDecoder(Decoder):
             # every delta, and MiniMax ends with one (minimax/whole-message-in-place-of-a-delta).
             if blocks.is_empty:
                 delta = self._message_as_delta(choice.message)
-                if (digest := _digest(choice.message)) != _NOTHING:
+                if (digest := content_digest(choice.message)) != NO_CONTENT:
                     self._whole[number] = digest
             elif number in self._whole:  # after deltas it repeats them
                 self._check_repeated(choice.message, self._whole[number])
@@ -256,7 +257,7 @@ class ChatDecoder(Decoder):
 
     def _check_repeated(self, message: Any, digest: str) -> None:
         """Check that a whole message after another one repeats it, or is empty."""
-        if _digest(message) not in (digest, _NOTHING):
+        if content_digest(message) not in (digest, NO_CONTENT):
             raise self.malformed("second whole message of a choice, expected deltas")
 
     def _refuse_legacy(self, choice: dict[str, Any], *, is_first: bool) -> None:
@@ -427,17 +428,6 @@ def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> 
                     blocks.sign_reasoning(Signed(signature, "mistral"), events)
             case _:
                 blocks.add_opaque("content_part", part, events)
-
-
-def _digest(message: Any) -> str:
-    """Return a digest of a whole message's content."""
-    known = message if is_object(message) else {}
-    content = {key: item for key in _CONTENT_FIELDS if (item := known.get(key))}
-    return sha256(compact(content).encode(errors="replace")).hexdigest()
-
-
-_CONTENT_FIELDS = sorted(wire.DELTA_FIELDS - {"role"})
-_NOTHING = _digest({})
 
 
 def _unknown(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
