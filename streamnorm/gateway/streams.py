@@ -32,6 +32,7 @@ from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import error_outcome, hide_account
 from streamnorm._core.json import dumps, string_of
 from streamnorm._core.losses import Losses
+from streamnorm._core.messages import Accumulator
 from streamnorm._exchange import client_scope, last_answer
 from streamnorm._registry import DIALECTS
 from streamnorm._transcoder import WriterOptions
@@ -50,7 +51,6 @@ from streamnorm.gateway.producing import (
 )
 from streamnorm.gateway.stream_refusals import ABSENT, log_refusals, refuse_absent
 from streamnorm.log import FollowedStream, Log, OpenedSource, StreamStatus
-from streamnorm.log.following import accumulator_of
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
 
@@ -432,12 +432,12 @@ class LoggedStreams:
             return await self._last_response(key, client, client.stored.noun, call)
         scope, id = key
         async with await self._log.follow(id, scope=scope, errors="yield") as followed:
-            async for _ in followed:
-                pass
+            answer = Accumulator(limits=self._limits)
+            async for event in followed:
+                answer.push(event)
             _check_outcome(followed.outcome, followed.dialect, client)
-            answer = accumulated_answer(accumulator_of(followed), None, followed.dialect or "")
             whole = encode_answer(
-                answer,
+                accumulated_answer(answer, None, followed.dialect or ""),
                 client.name,
                 reply=followed.reply,
                 created=followed.created or time.time(),

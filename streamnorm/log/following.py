@@ -15,7 +15,6 @@ from streamnorm._core.codec.framing import SSE, add_id, list_events
 from streamnorm._core.errors import LogError, RemoteProtocolError
 from streamnorm._core.events import Event
 from streamnorm._core.losses import Note
-from streamnorm._core.messages import Accumulator
 from streamnorm._core.source_failures import SourceStopped
 from streamnorm.aio.pump import Pump, TranscodePump
 from streamnorm.aio.stream import Stream
@@ -366,13 +365,6 @@ class _EventPump(EventPump):
         super().__init__(reader, origin.dialect, errors=errors, **options)
 
     @property
-    def accumulator(self) -> Accumulator:
-        """The accumulator of the message, which has all its choices."""
-        accumulator = self._accumulator
-        assert isinstance(accumulator, Accumulator)  # noqa: S101 - streams of events keep messages
-        return accumulator
-
-    @property
     def cursor(self) -> str:
         """Cursor of the last returned event."""
         return self._places.cursor(len(self.pending))
@@ -483,13 +475,6 @@ def follow_events(
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     pump = _EventPump(reader, origin, errors, places, **read_options(origin))
     return FollowedStream(pump, reader, lambda: pump.cursor, _reply_of(origin))
-
-
-def accumulator_of(followed: FollowedStream[Event]) -> Accumulator:
-    """Return the accumulator of a stream that is followed as events, from its start."""
-    pump = followed._pump  # noqa: SLF001 - of this module
-    assert isinstance(pump, _EventPump)  # noqa: S101 - that of all streams of events
-    return pump.accumulator
 
 
 def _reply_of(origin: Origin) -> Reply:
