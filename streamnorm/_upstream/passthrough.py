@@ -3,27 +3,20 @@
 A request is checked and sent byte for byte, except for the parts that the profile of a named
 server refuses.
 
-A client that several upstreams have answered sends all their turns back.  A request in the
-upstream's dialect may then hold what its vendor refuses: signatures of another issuer in our tagged
-form, unsigned reasoning or calls, or reasoning that the vendor has no field for.  Such a request is
-no passthrough: its foreign turns are disowned.
+A request with turns of another vendor (`foreign_turns`) is no passthrough.
 """
 
 from __future__ import annotations
 
 import json
-import operator
-import re
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlencode
 
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct
 
 from streamnorm._bodies import Encoded, codec_of, encode_request, reader_of, request_of, target_of
-from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning
 from streamnorm._core.bodies.fields import body_object
-from streamnorm._core.bodies.projection.history import holds_tags
-from streamnorm._core.bodies.request import InputMessage, Reply, Request
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.wire_fields import path_segment
 from streamnorm._core.codec import (
     Decoder,
@@ -48,7 +41,6 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.stepwise_json import StepwiseDecoder
-from streamnorm._core.text import read_carrier, untag_redacted_reasoning
 from streamnorm._registry import decoder, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm._upstream.requests import (
@@ -420,140 +412,3 @@ def _has_error(value: Any) -> bool:
     if find_error(value) is None:
         return False
     return not (is_object(value) and NOT_OF_A_RESPONSE.match(string_of(value, "type")))
-
-
-# A tagged signature, as text or in base64; reasoning or calls that may lack a signature.
-_MARK = re.compile(
-    rb'"(?:sn1[.-]|c24x)|"signature"\s*+:\s*+""|"type"\s*+:\s*+"reasoning"|"function_?[Cc]all"\s*+:'
-)
-
-# Reasoning in a message of a dialect whose vendor has no field for it.
-_REASONING = re.compile(rb'"reasoning_(?:content|details)"\s*+:|"reasoning"\s*+:\s*+"')
-
-# A search holds the interpreter's lock until it ends.
-_SEARCHED_BYTES = 1024 * 1024
-_MATCHED_BYTES = 1024
-
-# Servers that host the models of vendors.
-_HOSTS = ("azure", "bedrock", "vertex")
-
-
-def may_have_foreign_turns(body: bytes, upstream: Upstream) -> bool:
-    """Return whether a body may hold assistant turns of another vendor."""
-    if _finds(_MARK, body):
-        return True
-    return _refuses_reasoning(upstream) and _finds(_REASONING, body)
-
-
-def _finds(pattern: re.Pattern[bytes], body: bytes) -> bool:
-    """Return whether a pattern matches in a body, searching in slices.
-
-    Slices overlap by 1,024 bytes: a longer match needs white space that no client sends.
-    """
-    return any(
-        pattern.search(body, start, start + _SEARCHED_BYTES + _MATCHED_BYTES) is not None
-        for start in range(0, len(body), _SEARCHED_BYTES)
-    )
-
-
-def _refuses_reasoning(upstream: Upstream) -> bool:
-    """Return whether the upstream's vendor neither writes nor accepts reasoning.
-
-    OpenAI's Chat Completions: other servers with its dialect have fields for both.
-    """
-    base = codec_of(upstream.dialect_record).capabilities
-    return base.reasoning_issuer is None and upstream.server in (base.file_issuer, base.dialect)
-
-
-def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
-    """Return a request with turns of other vendors marked for translation.
-
-    The encoder then translates them.  Without such a turn the same object is returned.
-
-    Args:
-        request: The request, decoded from the upstream's dialect.
-        upstream: The upstream.
-    """
-    rules = _SignatureRules.of(request, upstream)
-    messages = tuple(
-        message
-        if message.role != "assistant" or rules.may_have_written(message)
-        else structs.replace(message, blocks=_without_carriers(message.blocks), source=None)
-        for message in request.messages
-    )
-    if all(map(operator.is_, messages, request.messages)):
-        return request
-    return structs.replace(request, messages=messages)
-
-
-class _SignatureRules(NamedTuple):
-    """Rules on the signatures that an upstream verifies in a history.
-
-    Attributes:
-        refuses_reasoning: Whether its vendor neither writes nor accepts reasoning.
-        has_issuer: Whether its vendor or its server signs the blocks it writes.
-        needs_reasoning_signed: Whether it refuses reasoning without a signature.
-        needs_calls_signed: Whether it refuses a first call without a signature.
-    """
-
-    refuses_reasoning: bool
-    has_issuer: bool
-    needs_reasoning_signed: bool
-    needs_calls_signed: bool
-
-    @classmethod
-    def of(cls, request: Request, upstream: Upstream) -> Self:
-        base = codec_of(upstream.dialect_record).capabilities
-        model, server = upstream.upstream_model(request.model), upstream.server
-        profiles = upstream.profiles or shipped_profiles()
-        target = profiles.resolve(base, server=server, model=model, version=None)
-        signs_calls = base.signature_placeholder is not None
-        # Servers other than the vendor's may write both unsigned, and accept them back.
-        verifies = server in (base.reasoning_issuer, base.dialect, *_HOSTS)
-        # With stored responses, clients refer to reasoning by its id, without a signature.
-        is_stored = "store" in base.fields and request.store is not False
-        return cls(
-            refuses_reasoning=_refuses_reasoning(upstream),
-            has_issuer=(base.reasoning_issuer or target.reasoning_issuer) is not None,
-            needs_reasoning_signed=verifies and not (signs_calls or is_stored),
-            needs_calls_signed=verifies and target.signature_placeholder is not None,
-        )
-
-    def may_have_written(self, message: InputMessage) -> bool:
-        """Return whether the upstream may have written an assistant message."""
-        if self.refuses_reasoning:
-            return not any(
-                isinstance(block, Reasoning | RedactedReasoning) for block in message.blocks
-            )
-        if not self.has_issuer:
-            return True
-        if holds_tags(message):
-            return False
-        if self.needs_reasoning_signed and any(map(_lacks_signature, message.blocks)):
-            return False
-        calls = message.tool_calls
-        return not (self.needs_calls_signed and calls and calls[0].signature is None)
-
-
-def _lacks_signature(block: InputBlock) -> bool:
-    """Return whether a block is unsigned reasoning without an aggregator's `format` field."""
-    if not isinstance(block, Reasoning) or block.signature is not None:
-        return False
-    return not any("format" in fields for fields in (block.extra or {}).values())
-
-
-def _is_carrier(signature: str) -> bool:
-    """Return whether a reasoning signature carries another block's signature."""
-    return read_carrier(signature) is not None or untag_redacted_reasoning(signature) is not None
-
-
-def _without_carriers(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:
-    """Return blocks, except reasoning that only carries another block's signature."""
-    return tuple(
-        block
-        for block in blocks
-        if not (
-            (isinstance(block, Reasoning) and _is_carrier(block.signature or ""))
-            or (isinstance(block, RedactedReasoning) and _is_carrier(block.data))
-        )
-    )

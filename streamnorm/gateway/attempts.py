@@ -32,7 +32,8 @@ from streamnorm._upstream.answers import (
     error_status,
     translate_answer,
 )
-from streamnorm._upstream.passthrough import disown_foreign_turns, prepare_passthrough
+from streamnorm._upstream.foreign_turns import disown_foreign_turns
+from streamnorm._upstream.passthrough import prepare_passthrough
 from streamnorm._upstream.requests import (
     RequestRefused,
     UpstreamRequest,

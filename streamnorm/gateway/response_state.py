@@ -39,7 +39,7 @@ from streamnorm._exchange import (
     state_refusals,
     store_scope,
 )
-from streamnorm._upstream.passthrough import disown_foreign_turns, may_have_foreign_turns
+from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,

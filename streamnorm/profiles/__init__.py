@@ -107,6 +107,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 _PATHS = ("denied_fields", "hashed_texts", "known_fields", "renamed_fields", "replaced_values")
 _PATTERNS = (
     "id_pattern",
+    "issued_id_pattern",
     "name_pattern",
     "output_name_pattern",
     "personal_users",

@@ -166,6 +166,8 @@ VARIANTS = {
         ),
         Variant("always_cut", each=(faults.cut(event=2),), whole=(faults.cut(byte=20),)),
         *map(_moved_to, _ALL),
+        # Claude goes on with the calls of a model that does not think.
+        _moved_to("anthropic")._replace(name="to_thinking", reasons=False),
         Variant("always_529", refusals=(faults.http(529, times=None),)),
     )
 }

@@ -15,7 +15,7 @@ from streamnorm._core.text import (
     tag_signature,
     write_carrier,
 )
-from streamnorm._upstream.passthrough import disown_foreign_turns, may_have_foreign_turns
+from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import Upstream
 
 PROOF = "cHJvb2Y="
@@ -104,6 +104,58 @@ def test_budget_is_switched_off_where_the_running_loop_lost_its_thinking() -> No
     assert body["thinking"] == {"type": "disabled"}
     assert "context_management" not in body
     assert lost == ("reasoning_dropped", "reasoning", "context_management")
+
+
+@pytest.mark.parametrize("id", ["call_1", "chatcmpl-tool-9f", "functions.f:0"])
+@pytest.mark.parametrize("is_interrupted", [False, True])
+@pytest.mark.parametrize("before", [[], [{"type": "text", "text": "One moment."}]])
+def test_budget_is_switched_off_where_a_model_that_does_not_think_began_the_running_loop(
+    id: str, is_interrupted: bool, before: list[dict[str, Any]]
+) -> None:
+    """Its answer has no thinking to lose; Anthropic refuses to go on with it all the same."""
+    answer = {"role": "assistant", "content": [*before, CALL | {"id": id}]}
+    results: list[Any] = [RESULT | {"tool_use_id": id}]
+    if is_interrupted:
+        results.append({"type": "text", "text": "Go on."})
+    enabled = {"type": "enabled", "budget_tokens": 1024}
+    said = [USER, answer, {"role": "user", "content": results}]
+    body = {"model": "m", "max_tokens": 2048, "messages": said, "thinking": enabled}
+    made, lost = sent(body, "anthropic", "claude-sonnet-4-5")
+    assert made["thinking"] == {"type": "disabled"}
+    assert [len(message["content"]) for message in made["messages"][1:]] == [
+        len(before) + 1,
+        len(results),
+    ]
+    assert "reasoning" in lost
+
+
+def test_budget_stays_for_a_server_that_does_not_verify_thinking() -> None:
+    enabled = {"type": "enabled", "budget_tokens": 1024}
+    body = messages() | {"max_tokens": 2048, "thinking": enabled}
+    upstream = Upstream(dialect="anthropic", base_url="http://x", server="vllm")
+    assert not may_have_foreign_turns(json.dumps(body).encode(), upstream)
+    request = decode_request(body, "anthropic")
+    assert disown_foreign_turns(request, upstream) is request
+
+
+def test_loop_that_a_model_without_thinking_began_goes_on_with_a_budget_once_it_has_ended() -> None:
+    enabled = {"type": "enabled", "budget_tokens": 1024}
+    body = messages() | {"max_tokens": 2048, "thinking": enabled}
+    body["messages"] += [{"role": "assistant", "content": "Done."}, USER]
+    assert sent(body, "anthropic", "claude-sonnet-4-5") == (None, ())
+
+
+@pytest.mark.parametrize("id", ["toolu_01A", "toolu_bdrk_01A", "toolu_vrtx_01A"])
+def test_loop_whose_calls_anthropic_issued_stays_as_its_client_wrote_it(id: str) -> None:
+    """A client that leaves thinking out, or asks for it too late, gets Anthropic's own answer."""
+    answer = {"role": "assistant", "content": [CALL | {"id": id}]}
+    said = [USER, answer, {"role": "user", "content": [RESULT | {"tool_use_id": id}]}]
+    enabled = {"type": "enabled", "budget_tokens": 1024}
+    body = {"model": "m", "max_tokens": 2048, "messages": said, "thinking": enabled}
+    upstream = Upstream(dialect="anthropic", base_url="http://x", server="anthropic")
+    assert not may_have_foreign_turns(json.dumps(body).encode(), upstream)
+    request = decode_request(body, "anthropic")
+    assert disown_foreign_turns(request, upstream) is request
 
 
 def test_budget_stays_where_anthropic_wrote_the_running_loop() -> None:
@@ -267,7 +319,7 @@ def test_body_without_a_mark_need_not_be_decoded() -> None:
         ("anthropic", messages(thinking(PROOF))),
         ("openai_chat", {"messages": [USER], "reasoning_effort": "low"}),
         ("openai_responses", items(reasoning={"effort": "low"})),
-        ("gemini", {"contents": []}),
+        ("gemini", {"contents": [], "budget_tokens": 1}),
     ):
         upstream = Upstream(dialect=dialect, base_url="http://x", server=VENDORS[dialect])
         assert not may_have_foreign_turns(json.dumps(body).encode(), upstream)

@@ -110,6 +110,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         call_ids: Calls and results have ids; without ids, results follow the order of the calls.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
+        issued_id_pattern: Regular expression that the ids of the vendor's own tool calls match
+            at their start; None = any.
         unique_ids: No two calls of a conversation have the same id.
         name_pattern: Regular expression that tool names match as a whole; None = any.
         property_pattern: Regular expression that the names of a tool's properties match as a
@@ -309,6 +311,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     call_ids: bool = True
     id_pattern: str | None = None
     max_id_chars: int | None = None
+    issued_id_pattern: str | None = None
     unique_ids: bool = False
     name_pattern: str | None = None
     property_pattern: str | None = None

@@ -260,7 +260,7 @@ def drop_unsigned_budget(
     options = request.reasoning
     if options is None or options.mode != "budget":
         return options
-    answer = _find_continued_answer(messages)
+    answer = find_continued_answer(messages)
     # An answer in the target's dialect stays as the client wrote it: the client obeys the rules,
     # or the server accepts calls after unsigned reasoning.  Not so if its reasoning was dropped.
     is_accepted = lenient or (
@@ -277,7 +277,7 @@ def drop_unsigned_budget(
     return ReasoningOptions("off", extra=options.extra)
 
 
-def _find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
+def find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
     """Return the assistant messages of the answer to be continued; () if a new answer begins.
 
     A tool loop is one answer, which ends where a user message without results comes.  Without

@@ -473,6 +473,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     # The API refuses ids with other characters than letters, digits, `_` and `-`; the room
     # escapes them when it writes and restores them when it reads (`escape_id`).
     id_pattern=None,
+    # Also on Bedrock (`toolu_bdrk_`) and Vertex AI (`toolu_vrtx_`).
+    issued_id_pattern="toolu_",
     unique_ids=True,
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
     # anthropics/claude-code#79418, decocms/studio#6874
