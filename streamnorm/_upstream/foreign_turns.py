@@ -98,11 +98,11 @@ def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
         upstream: The upstream.
     """
     rules = _SignatureRules.of(request, upstream)
-    foreign = _find_unreasoned_loop(request, upstream)
+    foreign = set(map(id, _find_unreasoned_loop(request, upstream)))
     messages = tuple(
         message
         if message.role != "assistant"
-        or (message not in foreign and rules.may_have_written(message))
+        or (id(message) not in foreign and rules.may_have_written(message))
         else structs.replace(message, blocks=_without_carriers(message.blocks), source=None)
         for message in request.messages
     )
