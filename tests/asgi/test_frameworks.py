@@ -214,6 +214,8 @@ async def test_disconnect_from_uvicorn_before_the_first_byte_closes_the_source()
     assert outcomes == [Abandoned()]
 
 
+# Starlette 0.40 leaves the body of a request open, of which trio warns.
+@pytest.mark.filterwarnings("ignore:Async generator 'starlette.requests:ResourceWarning")
 @frameworks
 async def test_middleware_of_starlette_gets_a_response_for_a_client_that_has_left(
     framework: Any,
