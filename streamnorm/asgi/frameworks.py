@@ -1,4 +1,4 @@
-"""Responses that are also those of Starlette, where that is used."""
+"""`FrameworkResponse`: an ASGI response that is also one of Starlette, where it is imported."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class ExecutedCalls:
         return self._release() if calls and not self._waiting else []
 
     def _as_server_call(self, items: _Items) -> _Items:
-        """Return the held events of a call as those of a call of the provider."""
+        """Return the held events of a client tool call as those of a server tool call."""
         found: _Items = []
         for item in items:
             match item:

@@ -143,21 +143,21 @@ def _thinking_from_wire(block: dict[str, Any], google: frozenset[str]) -> Reason
     field: Literal["thinking_blocks"] = "thinking_blocks"
     match block:
         case {"type": "redacted_thinking", "data": str(data)} if data:
-            signed = _signed_thinking(data, google)
+            signed = _read_signed_thinking(data, google)
             # What OpenAI encrypts belongs to the summary before it.
             is_block = signed.issuer != "openai"
             encrypted = EncryptedReasoning(signed, None, is_block)
             return ReasoningDetail("", encrypted=encrypted, entry=block, field=field)
         case {"type": "thinking"}:
             value = string_of(block, "signature")
-            signature = _signed_thinking(value, google) if value else None
+            signature = _read_signed_thinking(value, google) if value else None
             text = string_of(block, "thinking")
             return ReasoningDetail(text, signature, entry=block, field=field)
         case _:
             return ReasoningDetail("", opaque=block, entry=block, field=field)
 
 
-def _signed_thinking(value: str, google: frozenset[str]) -> Signed:
+def _read_signed_thinking(value: str, google: frozenset[str]) -> Signed:
     """Return the signature or the data of a thinking block, with its issuer."""
     if (tagged := untag_signature(value)) is not None:
         return tagged
@@ -190,16 +190,16 @@ def thinking_to_wire(block: Reasoning | RedactedReasoning) -> dict[str, Any]:
     """Return reasoning as an entry of `thinking_blocks`."""
     if isinstance(block, RedactedReasoning):
         signed = Signed(block.data, block.issuer, block.id)
-        return {"type": "redacted_thinking", "data": _thinking_signature(signed)}
+        return {"type": "redacted_thinking", "data": _write_thinking_signature(signed)}
     value = {"type": "thinking", "thinking": block.text}
     if block.signature is not None:
         signed = Signed(block.signature, block.issuer, block.id)
-        value["signature"] = _thinking_signature(signed)
+        value["signature"] = _write_thinking_signature(signed)
     return value
 
 
-def _thinking_signature(signed: Signed) -> str:
-    """Return a signature as LiteLLM reads it; those of other vendors than its own are tagged."""
+def _write_thinking_signature(signed: Signed) -> str:
+    """Return a signature as LiteLLM reads it; those of vendors that it does not know are tagged."""
     if signed.issuer in ("anthropic", "google"):
         return signed.signature
     # OpenAI accepts encrypted reasoning without the id of its item.

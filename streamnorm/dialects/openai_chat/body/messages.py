@@ -263,7 +263,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
         value["refusal"] = "".join(block.text for block in content if isinstance(block, Refusal))
         content = []
     if _needs_order(message.blocks, context):
-        written: str | list[Any] = _ordered_content(message.blocks, context)
+        written: str | list[Any] = _order_content(message.blocks, context)
     else:
         written = _content_to_wire(content, context)
     if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
@@ -303,7 +303,7 @@ def _needs_order(blocks: Sequence[InputBlock], context: WriteContext) -> bool:
     return kinds != sorted(kinds, reverse=True)
 
 
-def _ordered_content(blocks: Sequence[InputBlock], context: WriteContext) -> list[Any]:
+def _order_content(blocks: Sequence[InputBlock], context: WriteContext) -> list[Any]:
     """Return content with its thinking, which LiteLLM joins with `thinking_blocks`."""
     parts: list[Any] = []
     for block in blocks:
