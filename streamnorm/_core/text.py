@@ -19,7 +19,7 @@ from streamnorm._core.json import clean, is_object, string_of
 from streamnorm._core.limits import StoredBytes, text_bytes
 
 # A small batch holds little memory; a large one makes joining cheaper for each piece.
-BATCH = 16
+BATCH = 32
 LONG_CHARS = 256
 """Pieces of one batch, and the length beyond which a piece ends its batch."""
 MAX_FRESH = 64

@@ -8,7 +8,7 @@ from support.draws import Draws, draws
 
 from streamnorm import LimitExceeded
 from streamnorm._core.limits import StoredBytes
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import BATCH, LONG_CHARS, TextBuffer
 
 ALPHABET = "ab é😀\ud83d\ude00"
 
@@ -35,19 +35,19 @@ def test_text_joins_all_pieces(d: Draws) -> None:
 
 
 def test_text_is_counted_in_batches() -> None:
-    stored = StoredBytes(40)
+    stored = StoredBytes(2 * BATCH + 8)
     buffer = TextBuffer(stored=stored)
-    for _ in range(16):
+    for _ in range(BATCH):
         buffer.append("é")
-    assert (stored.left, buffer.counted) == (8, 32)
+    assert (stored.left, buffer.counted) == (8, 2 * BATCH)
     buffer.append("ab")
     assert stored.left == 8
-    assert buffer.text() == "é" * 16 + "ab"
+    assert buffer.text() == "é" * BATCH + "ab"
     assert stored.left == 6
-    with pytest.raises(LimitExceeded, match="max_accumulated_bytes of 40 passed"):
-        buffer.append("a" * 257)
+    with pytest.raises(LimitExceeded, match=f"max_accumulated_bytes of {2 * BATCH + 8} passed"):
+        buffer.append("a" * (LONG_CHARS + 1))
     buffer.release()
-    assert stored.left == 40
+    assert stored.left == 2 * BATCH + 8
 
 
 def test_text_without_a_counter_is_not_counted() -> None:
