@@ -405,7 +405,7 @@ def _is_text(block: InputBlock) -> bool:
 
 
 def _kind_of(block: InputBlock) -> str:
-    """Return the kind of a block that is left out, without its content."""
+    """Return the kind of a block, by which a loss names it; the content stays private."""
     match block:
         case Text():
             return "blank text"

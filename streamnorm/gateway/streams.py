@@ -457,7 +457,7 @@ class LoggedStreams:
 
 
 class _NeverBegins(StoreError):
-    """A stream is being removed; a request that meets it is sent again."""
+    """Error of a request for a stream that is being removed; the client is to try again."""
 
 
 def _never_begin() -> NoReturn:

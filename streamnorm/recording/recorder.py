@@ -186,7 +186,7 @@ class RecordingWriter:
         self._lines = SpooledTemporaryFile(_LINES_IN_MEMORY_BYTES)  # noqa: SIM115 - closed at the end
 
     def add_upload(self, request: WireRequest, *, is_whole: bool) -> None:
-        """Record the body of a request that was sent as it was read, before `begin`.
+        """Record a request body that was sent while it was being read; called before `begin`.
 
         Args:
             request: The request, with the bytes that were read.

@@ -393,7 +393,7 @@ def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
 
 
 def _refuse_create(content: bytes, dialect: str) -> Refusal | None:
-    """Return the refusal of a create with `background: true`, which HTTP alone has; else None."""
+    """Return the refusal of a create with `background: true` over a WebSocket; None for others."""
     if object_in(content.decode(errors="replace")).get("background") is not True:
         return None
     found = RequestViolation(

@@ -191,7 +191,7 @@ class Encoder(ABC):
         """Return the body of an error response, sent instead of a stream."""
 
     def close(self) -> bytes:
-        """Return the bytes after the last event; never a success that no event reported."""
+        """Return the bytes after the last event; without a `MessageStop` they report no success."""
         return b""
 
     def _vendor_fields(self, extra: dict[str, Any] | None) -> dict[str, Any]:

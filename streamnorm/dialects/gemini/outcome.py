@@ -188,9 +188,10 @@ class UsageReader:
     def find_changing(
         self, payload: bytes, numbers: tuple[int | None, ...]
     ) -> ChangingCounts | None:
-        """Return the two counts that may change in the next chunk: recently changed counts first.
+        """Return the two token counts most likely to change in the next chunk.
 
-        None if more than two differ, or if they are not found in the payload.
+        Recently changed counts come first.  None if more than two differ, or if they are not found
+        in the payload.
 
         Args:
             payload: A chunk that matches the last.

@@ -103,7 +103,7 @@ class _EncodedBlock(Struct):
     written: Callable[[], int] = int
 
     def set_frame(self, head: bytes, tail: bytes) -> None:
-        """Set the bytes around the text in a chunk, given the bytes around the text in a delta."""
+        """Set the bytes before and after a chunk's text, given those within its `delta` object."""
         self.head = self.choice.head + head
         self.tail = tail + _DELTA_END
 

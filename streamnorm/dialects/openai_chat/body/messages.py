@@ -304,7 +304,7 @@ def _needs_order(blocks: Sequence[InputBlock], context: WriteContext) -> bool:
 
 
 def _order_content(blocks: Sequence[InputBlock], context: WriteContext) -> list[Any]:
-    """Return content with its thinking, which LiteLLM joins with `thinking_blocks`."""
+    """Return content parts in order, thinking among them; LiteLLM adds `thinking_blocks` to it."""
     parts: list[Any] = []
     for block in blocks:
         if isinstance(block, Reasoning | RedactedReasoning):
