@@ -245,7 +245,8 @@ def encode_grown_request(
         named=named,
         may_be_same_dialect=memo is None,
     )
-    same_target = target is codec.capabilities and is_same_dialect(request, target.dialect)
+    same_dialect = is_same_dialect(request, target.dialect)
+    same_target = same_dialect and target is codec.capabilities
     if (
         target.only_refusals
         and target.reasoning_words is not None
@@ -265,7 +266,9 @@ def encode_grown_request(
     )
     if target.only_refusals and target.reasoning_required and not is_reasoning(projected, target):
         target = structs.replace(target, reasoning_required=False)
-    context = WriteContext(target, losses, options["arguments"], memo, named=named)
+    context = WriteContext(
+        target, losses, options["arguments"], memo, named=named, same_dialect=same_dialect
+    )
     try:
         written = codec.write_request(projected, context)
     except EncodeError as exc:

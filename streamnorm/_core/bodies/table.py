@@ -87,6 +87,7 @@ class WriteContext(Struct, eq=False):
         memo: Cache of a growing history; None if the request is written once.
         named: Whether the target is a named server with profiles, whose rules also apply to
             requests in its own dialect.
+        same_dialect: Whether the client speaks the target's dialect.
     """
 
     capabilities: BodyCapabilities
@@ -94,6 +95,7 @@ class WriteContext(Struct, eq=False):
     arguments: ArgumentsPolicy = "error"
     memo: EncodingMemo | None = None
     named: bool = False
+    same_dialect: bool = False
 
     def arguments_of(self, call: ToolCall, path: str) -> dict[str, Any]:
         """Return the arguments of a call as an object.

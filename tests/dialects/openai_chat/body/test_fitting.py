@@ -255,6 +255,24 @@ def test_first_marks_are_dropped_beyond_those_that_are_accepted() -> None:
     assert encoded.body["messages"][2:] == more[2:]
 
 
+def test_number_of_marks_is_left_to_a_client_of_the_vendor() -> None:
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    said = {"role": "user", "content": [text(name, **mark) for name in "abcdef"]}
+    body = {**body_of(said), "model": "gpt-5.6"}
+    encoded = encode_request(decode_request(body, "openai_chat"), "openai_chat")
+    assert encoded.body == body
+    assert encoded.losses == ()
+    # A client of another dialect cannot know the rule.
+    parts = [text(name, **MARK) for name in "abcdef"]
+    foreign = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": parts}]}
+    translated = encode_request(decode_request(foreign, "anthropic"), "openai_chat")
+    assert features(translated) == ["cache_mark_dropped"]
+    assert [mark.keys() <= part.keys() for part in translated.body["messages"][0]["content"]] == [
+        *[False] * 2,
+        *[True] * 4,
+    ]
+
+
 def test_marks_stay_where_nobody_counts_them() -> None:
     said = {"role": "user", "content": [text(name, **MARK) for name in "abcdef"]}
     assert own("openrouter", "openai/gpt-5", said).losses == ()
