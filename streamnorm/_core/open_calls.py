@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from streamnorm._core.blocks import InputBlock, ServerToolResult, ToolCall, ToolResult
 
+TURN_TOKEN = "turnToken"  # noqa: S105 - the name of a field
+"""Field of an answer in which Google may execute functions of MCP servers itself."""
+
 
 def provider_results(blocks: Iterable[InputBlock]) -> dict[str, ServerToolResult]:
     """Return the results of the provider among blocks, by the ids of their calls.

@@ -19,7 +19,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.chats import CallIds, calls_of, client_calls_of
 from streamnorm._core.bodies.request import Request, Source
 from streamnorm._core.codec import PageCodec, RunEncoder, StreamWriter
-from streamnorm._core.errors import EncodeError, LocalProtocolError, UnknownDialect
+from streamnorm._core.errors import EncodeError, LimitExceeded, LocalProtocolError, UnknownDialect
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -38,9 +38,11 @@ from streamnorm._core.events import (
 from streamnorm._core.failures import error_outcome, malformed, too_large
 from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.json import clean
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._core.losses.executed_calls import ExecutedCalls
 from streamnorm._core.messages import Accumulator, Message
+from streamnorm._core.open_calls import TURN_TOKEN
 from streamnorm._registry import DIALECTS, encoder, lookup
 from streamnorm.aio.executing import clean_result
 
@@ -65,7 +67,8 @@ class Run:
     Each answer is checked on its own, from its `MessageStart` to its `MessageStop`.  In the stream
     they are the steps of one message: blocks are numbered on, a call whose id an earlier answer
     has used gets another one, and the usage is the sum of all answers.  Nothing is held but the
-    `MessageStop`, until the next answer or the end of the run.
+    `MessageStop`, until the next answer or the end of the run, and the calls of a turn in which
+    Google executes functions itself, until their results or the end of the turn.
 
     An `Opaque` of the page's dialect is written unchanged, for what the application itself tells
     the page: a `data-` chunk, a `STATE_SNAPSHOT`.
@@ -115,7 +118,8 @@ class Run:
         self._is_open = False  # whether an answer has begun and not stopped
         self._stop: MessageStop | None = None  # of the last answer
         self._earlier_usage = Usage()  # of the answers before the current one
-        self._max_blocks = limits.max_blocks
+        self._executed: ExecutedCalls | None = None  # of the current answer
+        self._max_blocks, self._max_bytes = limits.max_blocks, limits.max_accumulated_bytes
         self._blocks = 0
         self._indexes: dict[int, int] = {}  # of blocks in the run, by that in their answer
         self._open_calls: dict[int, str] = {}  # ids, by the index of their block in the run
@@ -161,6 +165,8 @@ class Run:
         if self.outcome is not None:
             return b""
         self.outcome = error_outcome(error)
+        if self._executed is not None:
+            self._executed.discard()
         return self._writer.fail(error)
 
     def ping(self) -> bytes:
@@ -208,7 +214,7 @@ class Run:
                 return self._count(usage)
             case MessageStop(choice=0):
                 self._stop, self._is_open = event, False
-                return self._encoder.end_answer(event)
+                return self._release_calls(event) + self._encoder.end_answer(event)
             case MessageStop():  # of an answer beside the first, which no page shows
                 return b""
             case BlockStart():
@@ -231,10 +237,16 @@ class Run:
         self._is_open, self._stop = True, None
         self._indexes.clear()
         self._call_ids.begin_answer()
-        if not self._has_begun:
-            return self._begin(event)
-        self._earlier_usage = self.usage
-        return self._encoder.begin_step(event)
+        self._executed = None
+        if self._has_begun:
+            self._earlier_usage = self.usage
+            written = self._encoder.begin_step(event)
+        else:
+            written = self._begin(event)
+        if TURN_TOKEN in (event.extra or {}):
+            losses, stored = self._encoder.loss_counter, StoredBytes(self._max_bytes)
+            self._executed = ExecutedCalls(False, losses, stored, to_page=True)
+        return written
 
     def _begin(self, start: MessageStart = MessageStart()) -> bytes:  # noqa: B008 - frozen
         """Begin the page's message, which may start with results of approved calls."""
@@ -289,6 +301,25 @@ class Run:
         self._writer.count(UsageUpdate(usage))
         return b""
 
+    def _hold_calls(self, events: list[Event]) -> list[Event]:
+        """Return events with the calls that the provider has executed as its own.
+
+        Only the result shows whom a call is for, and the page would execute one of its own.  Calls
+        are held until their result, or the end of the answer.
+
+        Raises:
+            LimitExceeded: More than `max_accumulated_bytes` would be held.
+        """
+        if self._executed is None:
+            return events
+        return [passed for event in events for passed in self._executed.push(event)]
+
+    def _release_calls(self, stop: MessageStop) -> bytes:
+        """Return the bytes of the calls of an answer that its provider has not executed."""
+        held = self._hold_calls([stop])[:-1]
+        self._executed = None
+        return b"".join(self._writer.write(held))
+
     def _emit(self, *events: Event) -> bytes:
         """Accumulate events, and return their bytes; b"" after a failure."""
         if self.outcome is not None:
@@ -297,7 +328,11 @@ class Run:
             return self.fail(too_large("max_blocks", self._max_blocks).error)
         given = list(events)
         accepted = self._accumulator.take(given)
-        written = b"".join(self._writer.write(accepted if accepted is given else accepted[:-1]))
+        try:
+            passed = self._hold_calls(accepted if accepted is given else accepted[:-1])
+        except LimitExceeded as exc:
+            return self.fail(too_large(exc.limit, self._max_bytes).error)
+        written = b"".join(self._writer.write(passed))
         if self._writer.failure is not None:
             self.outcome = error_outcome(self._writer.failure)
         elif accepted is not given and isinstance(last := accepted[-1], StreamError):

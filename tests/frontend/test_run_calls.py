@@ -18,12 +18,14 @@ from support.frontend.runs import (
 from support.streams.content import decode
 
 from streamnorm import (
+    Block,
     BlockStart,
     BlockStop,
     Event,
     Failed,
     InputMessage,
     JSONDelta,
+    Limits,
     LocalProtocolError,
     MessageStart,
     MessageStop,
@@ -303,3 +305,73 @@ def test_cut_call_without_arguments_is_never_a_call_of_the_client() -> None:
         body = b"".join(map(run.write, [*call, MessageStop("max_tokens"), *items])) + run.finish()
         results = [each for each in chunks_of(body) if each["type"] == "TOOL_CALL_RESULT"]
         assert [each["metadata"]["isError"] for each in results] == [True]
+
+
+def turn(*blocks: Block, reason: StopReason = "end_turn") -> list[Event]:
+    """Return an answer of Google's in which it may execute functions itself."""
+    events: list[Event] = [MessageStart("r", "gemini-3", extra={"turnToken": "v1"})]
+    for index, block in enumerate(blocks):
+        events += [BlockStart(index, block), BlockStop(index)]
+        if isinstance(block, ToolCall):
+            events.insert(-1, JSONDelta(index, '{"city":"Oslo"}'))
+    return [*events, MessageStop(reason)]
+
+
+STARTS = ("tool-input-start", "TOOL_CALL_START")
+RESULTS = ("tool-output-available", "TOOL_CALL_RESULT")
+SNOW = ServerToolResult("s", "functionResponse", {"snow": True})
+
+
+@BOTH
+def test_call_that_google_has_executed_is_none_of_the_page(to: str) -> None:
+    """`useChat` executes a call whose input is available, unless the provider has (`onToolCall`).
+
+    With `mcpServers` only the result, in a later chunk, shows that the client is not asked
+    (js-genai's recordings of server-side MCP).
+    """
+    answer = turn(ToolCall("s", "snow"), SNOW, ToolCall("c", "weather"), reason="tool_use")
+    chunks = whole(to, *answer, result("c", "sunny"), *says("Sun."))
+    starts = {each["toolCallId"]: each for each in chunks if each["type"] in STARTS}
+    marks = {id: each.get("metadata", each).get("providerExecuted") for id, each in starts.items()}
+    assert marks == {"s": True, "c": None}
+    for each in chunks:
+        if each["type"] == "tool-input-available":
+            assert each.get("providerExecuted", False) == (each["toolCallId"] == "s")
+    results = [each["toolCallId"] for each in chunks if each["type"] in RESULTS]
+    assert results == ["s", "c"]
+
+
+@BOTH
+def test_call_of_the_page_in_such_an_answer_is_written_at_its_end(to: str) -> None:
+    run = Run(to)
+    *answer, stop = turn(ToolCall("c", "weather"), reason="tool_use")
+    assert not any(each.get("toolCallId") == "c" for each in write(run, *answer))
+    assert [each["toolCallId"] for each in write(run, stop)] == ["c", "c", "c"]
+    assert run.message.tool_calls == (ToolCall("c", "weather", '{"city":"Oslo"}'),)
+    # The next answer, of another provider, holds nothing.
+    written = write(run, result("c", "sunny"), *calls("d")[:-2])
+    assert "d" in [each.get("toolCallId") for each in written]
+
+
+@BOTH
+def test_held_call_is_lost_with_its_answer(to: str) -> None:
+    run = Run(to)
+    body = b"".join(map(run.write, turn(ToolCall("c", "weather"))[:-1]))
+    body += run.fail(StreamError("upstream", "overloaded"))
+    assert b"weather" not in body
+    assert isinstance(run.outcome, Failed)
+    assert [(loss.feature, loss.where) for loss in run.losses] == [
+        ("extra", "turnToken"),
+        ("held", "failed stream"),
+    ]
+
+
+def test_held_calls_are_bounded() -> None:
+    run = Run(UI, limits=Limits(max_accumulated_bytes=1000))
+    *answer, _ = turn(*[ToolCall(f"c{number}", "weather") for number in range(20)])
+    written: list[bytes] = []
+    while run.outcome is None:
+        written.append(run.write(answer[len(written)]))
+    assert b"weather" not in b"".join(written)
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_accumulated_bytes"

@@ -86,7 +86,8 @@ class ExecutedCalls:
             case BlockStart(index, ToolCall(id=id)):
                 self._waiting.setdefault(id, []).append(index)
                 self._held[index] = []
-            case BlockStart(index, ToolResult(id)):
+            # A run of answers has the results of its agent behind the answer that called.
+            case BlockStart(index, ToolResult(id)) if not self._to_page:
                 return self._end_calls(index, id, "ToolResult")
             case BlockStart(index, ServerToolResult(id)) if id and id in self._waiting:
                 if not self._to_page:

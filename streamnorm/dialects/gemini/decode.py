@@ -34,6 +34,7 @@ from streamnorm._core.json import (
     objects_of,
     string_of,
 )
+from streamnorm._core.open_calls import TURN_TOKEN
 from streamnorm._core.shapes import found
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.blocks import CandidateBlocks
@@ -54,7 +55,6 @@ from streamnorm.dialects.gemini.traits import has_finish
 from streamnorm.dialects.gemini.wire import DIALECT, Counts, TextChunk, decode_text
 from streamnorm.sse import Frame
 
-_TURN_TOKEN = "turnToken"  # noqa: S105 - the name of a field
 _CHUNK_MARKS = frozenset(
     {"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"}
 )
@@ -166,7 +166,7 @@ class GeminiDecoder(Decoder):
         self._check_id(value)
         self._store_extra(value)
         # Where Google executes functions of MCP servers itself, each chunk has a token of the turn.
-        if _TURN_TOKEN in self._extra:
+        if TURN_TOKEN in self._extra:
             self.executes_calls = "provider"
         first = not self._started
         if first:
