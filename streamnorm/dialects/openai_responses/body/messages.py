@@ -469,7 +469,9 @@ class _InputWriter:
         item: _Item = {"type": kind}
         if result.tool_call_id:
             item["call_id"] = result.tool_call_id
-        if result.name and not is_custom:
+        elif result.name and not is_custom:
+            # OpenAI's SDK has the field since version 3, in which an id may be missing; servers of
+            # before it may refuse a field that they do not know.
             item["name"] = result.name
         of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
         content = mark_error(result)

@@ -83,12 +83,14 @@ def test_results_and_other_content_are_items_in_order() -> None:
     blocks = (
         ToolResult("c1", (Text("a"),)),
         ToolResult("c2", (), name="f"),
+        ToolResult("", (), name="f"),
         Text("b"),
         ToolResult("c3", (Text("c"), Text("d"))),
     )
     assert write_items(InputMessage("user", blocks)) == [
         {"type": "function_call_output", "call_id": "c1", "output": "a"},
-        {"type": "function_call_output", "call_id": "c2", "name": "f", "output": ""},
+        {"type": "function_call_output", "call_id": "c2", "output": ""},
+        {"type": "function_call_output", "name": "f", "output": ""},
         {"role": "user", "content": "b"},
         {
             "type": "function_call_output",
