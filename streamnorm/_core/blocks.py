@@ -16,7 +16,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from streamnorm._core.errors import ArgumentsError, DecodeError, EncodeError, UpstreamError
-from streamnorm._core.json import clean, compact, is_object, json_value, object_in
+from streamnorm._core.json import clean, compact, is_object, json_value, name_numbers, object_in
 from streamnorm._core.mcp import (
     MCP,
     CallToolResult,
@@ -397,7 +397,8 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
         content = tuple(
             [content_from_mcp(item, f"$.content[{at}]") for at, item in enumerate(result.content)]
         )
-        is_error, structured = bool(result.isError), result.structuredContent
+        # A server in the same process may return numbers that JSON lacks.
+        is_error, structured = bool(result.isError), name_numbers(result.structuredContent)
         extra, original = unmapped_fields(fields, CallToolResult), None
         if structured is not None:
             text = compact(structured)

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar, cast
 
 import msgspec
@@ -239,6 +239,15 @@ def compact(value: Any) -> str:
         return dumps(value).decode()
     except UnicodeEncodeError:
         return dumps(clean_tree(msgspec.to_builtins(value))).decode()
+
+
+def name_numbers(value: Any) -> Any:
+    """Return a JSON value with `NaN` and infinities as their names: null says no number."""
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list | tuple):  # of which a type checker knows no items
+        return [name_numbers(item) for item in cast("Sequence[Any]", value)]
+    return {key: name_numbers(value[key]) for key in value} if is_object(value) else value
 
 
 def encode_line(text: str) -> bytes:

@@ -30,7 +30,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.tool_calls import arguments_object
 from streamnorm._core.bodies.types import check_result_types
 from streamnorm._core.errors import ArgumentsError, EncodeError, StreamnormError
-from streamnorm._core.json import clean, compact, is_object, too_deep
+from streamnorm._core.json import clean, compact, is_object, name_numbers, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
@@ -324,25 +324,11 @@ def _json_result(call: ToolCall, value: object) -> ToolResult:
     plain: Any = msgspec.to_builtins(value, str_keys=True, enc_hook=_json_form)
     text = compact(plain)
     if "null" in text:  # it may be a number that JSON lacks
-        plain = _name_numbers(plain)
+        plain = name_numbers(plain)
         text = compact(plain)
     # An object that nests too deep for a body is text alone.
     is_value = is_object(plain) and not too_deep(plain, Limits().max_json_depth)
     return ToolResult(call.id, (Text(text),), value=text if is_value else None)
-
-
-def _name_numbers(value: Any) -> Any:
-    """Return a JSON value with the names of numbers that JSON lacks: `NaN`, `Infinity`.
-
-    As null they would tell the model that there is no number.
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if _is_sequence(value):
-        return [_name_numbers(item) for item in value]
-    if is_object(value):
-        return {key: _name_numbers(item) for key, item in value.items()}
-    return value
 
 
 def _json_form(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -197,6 +198,15 @@ def test_structured_content_beside_more_text_is_extra() -> None:
     result = ToolResult.from_mcp({"content": texts, "structuredContent": {"snow": True}})
     assert result.value is None
     assert result.extra == {"mcp": {"structuredContent": {"snow": True}}}
+
+
+def test_numbers_that_json_lacks_are_named_for_the_model() -> None:
+    """As null they would say that there is no number; `run_tools` names those of functions, too."""
+    content = {"high": float("nan"), "low": [float("-inf"), 1.5, None]}
+    result = ToolResult.from_mcp({"content": [], "structuredContent": content})
+    text = '{"high":"NaN","low":["-Infinity",1.5,null]}'
+    assert result == ToolResult("", (Text(text),), value=text)
+    assert result.to_mcp()["structuredContent"] == json.loads(text)
 
 
 def test_structured_content_alone_is_the_text_too() -> None:
