@@ -161,6 +161,7 @@ def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
         return inspect_several(arguments, _choose_targets(arguments), choose_style(arguments))
     source = make_source(arguments, files[0])
     recorded = source.load_reads()
+    source.shows_progress = not arguments.frames
     is_pipe = files[0] == "-" and not os.path.isfile(0)
     with (
         open_page(arguments, source.name) as page,
@@ -264,7 +265,8 @@ class _Display:
         self._draw_after = now + _REST_PER_DRAWING * (now - started)
 
     def close(self) -> None:
-        """Remove the drawn lines from the terminal."""
+        """Remove the drawn lines and the progress from the terminal."""
+        console.show_progress("")
         if self._terminal is not None:
             self._terminal.close()
 
@@ -289,6 +291,7 @@ class _Display:
 
     def print_report(self, report: Report) -> None:
         """Print the report, and write the end of the page."""
+        console.show_progress("")
         if self._page is not None:
             self._page.finish(report)
         if self._redacts:
@@ -397,9 +400,13 @@ def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
     if arguments.request:
         return validate_requests(arguments)
     source = _require_one_stream(parser, arguments)
+    source.shows_progress = True
     survey = make_survey(source, arguments, timed=False)
-    for chunk in source.read_chunks():
-        survey.feed(chunk)
+    try:
+        for chunk in source.read_chunks():
+            survey.feed(chunk)
+    finally:  # an interrupt has a line of its own
+        console.show_progress("")
     survey.close()
     report = survey.report()
     if not report.dialect:

@@ -49,6 +49,7 @@ WHO_SENT = f"who sent it, where that decides between two readings: {', '.join(_S
 """The help of `--server`."""
 
 _CHUNK_BYTES = 64 * 1024
+_LARGE_BYTES = 2 * 1024 * 1024  # which take more than an instant
 _LONGEST_WAIT_S = 0.5  # for bytes, until the next look for signals
 _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 
@@ -183,6 +184,7 @@ class Source:
         dialect: Dialect to read as; None to detect it.
         server: Server to read as; None if it is unknown.
         framing: How events stand in the bytes of a stream.
+        shows_progress: Whether to show on the terminal how much of a large file was read.
 
     Raises:
         RecordingError: The companion is damaged.
@@ -201,6 +203,7 @@ class Source:
         self.name = "standard input" if file == "-" else file
         self.dialect = dialect
         self.server = server
+        self.shows_progress = False
         self._companion = self._load_companion()
         self._head = b""  # the first bytes
         if self.dialect is None and self._companion.dialect in DIALECTS:
@@ -303,9 +306,26 @@ class Source:
                     f"{self.name}: gzip data, expected what is in it: "
                     "gunzip -c FILE | streamnorm COMMAND -"
                 )
+            # 0 for a pipe, which has no end to wait for.
+            size = os.fstat(file.fileno()).st_size if self.shows_progress else 0
+            read = 0
             while chunk:
                 yield chunk
+                read += len(chunk)
+                self._show_progress(read, len(chunk), size)
                 chunk = _read_chunk(file)
+
+    def _show_progress(self, read: int, added: int, size: int) -> None:
+        """Show the percentage of a large file that was read, if it has changed; remove it at 100.
+
+        Args:
+            read: Bytes of the file that were read.
+            added: How many of them since the last call.
+            size: Bytes of the file; 0 if they are unknown.
+        """
+        if size < _LARGE_BYTES or (percent := 100 * read // size) == 100 * (read - added) // size:
+            return
+        console.show_progress(f"{percent} % of {self.name[-60:]}" if percent < 100 else "")
 
     def _open(self) -> FileIO:
         return FileIO(0, closefd=False) if self._file == "-" else FileIO(self._file)

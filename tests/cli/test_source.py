@@ -216,3 +216,44 @@ def test_companion_that_cannot_be_read_is_reported(tmp_path: Path, capsys: Out) 
     (tmp_path / "chat.json").mkdir()
     status, lines = errors("decode", tmp_path / "chat.sse", capsys=capsys)
     assert (status, lines) == (2, [f"streamnorm: {tmp_path / 'chat.json'}: not a regular file"])
+
+
+# Progress
+
+
+def large(folder: Path) -> Path:
+    """Return a file of 3 MiB."""
+    head, tail = CHAT.read_bytes().split(b"\n\n", 1)
+    comment = b": " + b"a" * (1024 * 1024 - 4) + b"\n\n"
+    path = folder / "large.sse"
+    path.write_bytes(head + b"\n\n" + 3 * comment + tail)
+    return path
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+def test_progress_of_a_large_file_is_shown_on_a_terminal_and_removed(
+    command: str, tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = large(tmp_path)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main([command, str(path)]) == 0
+    shown = capsys.readouterr().err.split("\r\x1b[K")
+    assert shown[1] == f"2 % of {str(path)[-60:]}"  # 64 KiB
+    assert shown[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "is_terminal"),
+    [(["inspect"], "", False), (["inspect"], str(CHAT), True), (["inspect", "--frames"], "", True)],
+)
+def test_no_progress_without_a_terminal_of_a_small_file_or_between_frames(
+    arguments: list[str],
+    path: str,
+    is_terminal: bool,
+    tmp_path: Path,
+    capsys: Out,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    assert main([*arguments, path or str(large(tmp_path))]) == 0
+    assert "%" not in capsys.readouterr().err
