@@ -61,6 +61,18 @@ def test_server_tool_calls_are_no_tool_use() -> None:
     assert decode(*frames).events[-1] == MessageStop("end_turn", "completed")
 
 
+@pytest.mark.parametrize(("also_called", "reason"), [(False, "end_turn"), (True, "tool_use")])
+def test_call_that_the_server_has_executed_is_no_tool_use(
+    also_called: bool, reason: StopReason
+) -> None:
+    """Results "may appear in `output` for server-run loops"; the client is not asked."""
+    result = done(1, "function_call_output", id="fco", call_id="call_1", output="snow")
+    other = done(2, "function_call", **call(id="fc_2", call_id="call_2", arguments="{}"))
+    frames = [START, done(0, "function_call", **call(arguments="{}")), result]
+    frames += [other] if also_called else []
+    assert decode(*frames, completed()).events[-1] == MessageStop(reason, "completed")
+
+
 @pytest.mark.parametrize("after", [[], [text("a", 1)]])
 def test_response_that_holds_a_refusal_stops_by_it(after: list[bytes]) -> None:
     refused = done(0, "message", **messages({"type": "refusal", "refusal": "no"}))

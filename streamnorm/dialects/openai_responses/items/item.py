@@ -9,7 +9,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from streamnorm._core.blocks import Block, Refusal, ToolCall
+from streamnorm._core.blocks import Block, Refusal, ServerToolResult, ToolCall
 from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import Fatal, malformed, too_large
@@ -167,14 +167,12 @@ class ResponseBlockOpener:
         server: Name of the server, which may determine the issuer of encrypted reasoning.
 
     Attributes:
-        has_tool_call: Whether a call for the client to execute was opened.
         has_refusal: Whether a refusal was opened.
     """
 
     def __init__(
         self, limits: Limits, note: Callable[[str, str], None], server: str | None = None
     ) -> None:
-        self.has_tool_call = False
         self.has_refusal = False
         self.note = note
         self.server = server
@@ -182,10 +180,16 @@ class ResponseBlockOpener:
         self._opener = BlockOpener(limits, note)
         self._keys = 0
         self._call_ids: dict[str, None] = {}
+        self._awaited: set[str] = set()  # ids of calls without a result
 
     def begin_response(self, id: str) -> None:
         """Set the response's id, from which ids of calls without an id are derived."""
         self._opener.seed = (id,)
+
+    @property
+    def has_tool_call(self) -> bool:
+        """Whether a call was opened that the client is to execute: one without a result."""
+        return bool(self._awaited)
 
     def open(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
         """Append the start of a block; return its index.
@@ -194,11 +198,13 @@ class ResponseBlockOpener:
             Fatal: The block is a tool call with the id of an earlier call.
         """
         if isinstance(block, ToolCall):
-            self.has_tool_call = True
+            self._awaited.add(block.id)
             if block.id in self._call_ids:  # the client could not tell their results apart
                 raise Fatal(StreamError("malformed", "second call with one id, expected another"))
             if block.id:
                 self._call_ids[block.id] = None
+        elif isinstance(block, ServerToolResult):  # of a call that the server has executed itself
+            self._awaited.discard(block.tool_call_id)
         self.has_refusal = self.has_refusal or isinstance(block, Refusal)
         return self._opener.open(block, events, extra=extra)
 
