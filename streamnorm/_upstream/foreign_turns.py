@@ -2,15 +2,17 @@
 
 A client that several upstreams have answered sends all their turns back.  A request in the
 upstream's dialect may then hold what its vendor refuses: signatures of another issuer in our tagged
-form, unsigned reasoning or calls, reasoning that the vendor has no field for, or a tool loop
-without the reasoning that its vendor writes.  Such a request is no passthrough: its foreign turns
-are disowned.
+form, unsigned reasoning or calls, reasoning that the vendor has no field for, a tool loop without
+the reasoning that its vendor writes, or the ids of servers that count their calls in each turn.
+Such a request is no passthrough: its foreign turns are disowned.
 """
 
 from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple, Self
 
@@ -34,6 +36,10 @@ _MARK = re.compile(
 # Reasoning in a message of a dialect whose vendor has no field for it.
 _REASONING = re.compile(rb'"reasoning_(?:content|details)"\s*+:|"reasoning"\s*+:\s*+"')
 
+# Ids that results answer: a result repeats the id of its call in the field of one pattern alone.
+_ANSWERED_ID = re.compile(rb'"tool_use_id"\s*+:\s*+"([^"\\]++)"')
+_CALL_OR_RESULT_ID = re.compile(rb'"call_id"\s*+:\s*+"([^"\\]++)"')
+
 _BUDGET = re.compile(rb'"budget_tokens"\s*+:')
 
 # A search holds the interpreter's lock until it ends.
@@ -51,10 +57,30 @@ def may_have_foreign_turns(body: bytes, upstream: Upstream) -> bool:
     if _refuses_reasoning(upstream):
         return _finds(_REASONING, body)
     base = codec_of(upstream.dialect_record).capabilities
+    if not _is_vendor(upstream, base):
+        return False
+    if base.unique_ids and _may_repeat_ids(body):
+        return True
     issued = base.issued_id_pattern
-    if issued is None or not _is_vendor(upstream, base):
+    if issued is None:
         return False
     return _finds(_BUDGET, body) and _finds(_compile_other_result(issued), body)
+
+
+def _may_repeat_ids(body: bytes) -> bool:
+    """Return whether a body may hold two calls with one id."""
+    return _repeats(_ANSWERED_ID, body, 1) or _repeats(_CALL_OR_RESULT_ID, body, 2)
+
+
+def _repeats(pattern: re.Pattern[bytes], body: bytes, most: int) -> bool:
+    """Return whether a pattern finds an id more often than `most`, searching in slices."""
+    counts = Counter[bytes]()
+    for start in range(0, len(body), _SEARCHED_BYTES):
+        end = start + _SEARCHED_BYTES
+        for match in pattern.finditer(body, start, end + _MATCHED_BYTES):
+            if match.start() < end:  # else the next slice finds it, too
+                counts[match[1]] += 1
+    return any(count > most for count in counts.values())
 
 
 @cache
@@ -99,6 +125,7 @@ def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
     """
     rules = _SignatureRules.of(request, upstream)
     foreign = set(map(id, _find_unreasoned_loop(request, upstream)))
+    foreign.update(map(id, _find_repeated_calls(request, upstream)))
     messages = tuple(
         message
         if message.role != "assistant"
@@ -130,6 +157,22 @@ def _find_unreasoned_loop(request: Request, upstream: Upstream) -> tuple[InputMe
     issued = re.compile(base.issued_id_pattern).match
     calls = [call for message in answer for call in message.tool_calls]
     return () if all(issued(call.id) for call in calls) else answer
+
+
+def _find_repeated_calls(request: Request, upstream: Upstream) -> Iterator[InputMessage]:
+    """Yield the messages with a call whose id an earlier call has, which the vendor refuses.
+
+    Its own ids are unique: servers that count their calls in each turn wrote these.
+    """
+    base = codec_of(upstream.dialect_record).capabilities
+    if not (base.unique_ids and _is_vendor(upstream, base)):
+        return
+    known = set[str]()
+    for message in request.messages:
+        ids = [call.id for call in message.tool_calls]
+        if len({*ids} - known) < len(ids):
+            yield message
+        known.update(ids)
 
 
 class _SignatureRules(NamedTuple):

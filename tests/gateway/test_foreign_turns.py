@@ -13,20 +13,24 @@ from support.gateway.servers import served
 from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm._bodies import request_of
-from streamnorm.gateway import response_state
+from streamnorm.gateway import UpstreamConfig, response_state
 
 pytestmark = pytest.mark.anyio
 
 
-async def sent(dialect: str, path: str, body: dict[str, Any]) -> tuple[bytes, Any]:
+async def sent(
+    dialect: str, path: str, body: dict[str, Any], server: str | None = None
+) -> tuple[bytes, Any]:
     """Return the body as a client of a dialect sends it, and as an upstream of it gets it.
 
     The client sends what its vendor refuses, too: an unknown field, an empty signature.
     """
     upstream = ScriptedUpstream({path: Answered({}, 500)})
     data = json.dumps(body).encode()
-    async with served(upstream, strict=False) as url, opened(url, dialect=dialect) as app:
-        await requested(app, path, data)
+    async with served(upstream, strict=False) as url:
+        config = UpstreamConfig(dialect=dialect, base_url=url, server=server)
+        async with opened({"local": config}) as app:
+            await requested(app, path, data)
     received = upstream.requests[0]
     return data, data if received.body == data else received.json
 
@@ -59,6 +63,19 @@ async def test_message_of_thinking_of_others_alone_is_removed() -> None:
     assert [message["role"] for message in received["messages"]] == ["user"] * len(
         received["messages"]
     )
+
+
+async def test_second_call_with_an_id_gets_one_of_its_own_for_its_vendor() -> None:
+    """Two servers that count the calls of each answer have answered before it was Anthropic."""
+    call = {"type": "tool_use", "id": "call_0", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "call_0", "content": "ok"}
+    turn = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    said = [{"role": "user", "content": "Hi."}, *turn, *turn]
+    body = {"model": "m", "max_tokens": 9, "messages": said}
+    _, received = await sent("anthropic", "/v1/messages", body, "anthropic")
+    assert received["messages"][:3] == said[:3]
+    assert received["messages"][3]["content"] == [{**call, "id": "call_0_2"}]
+    assert received["messages"][4]["content"] == [{**result, "tool_use_id": "call_0_2"}]
 
 
 async def test_request_without_values_of_others_passes_unchanged() -> None:

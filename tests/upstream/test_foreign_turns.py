@@ -341,3 +341,50 @@ def test_mark_is_found_wherever_it_stands_in_a_large_body(before: int, mark: byt
     body = b"x" * before + mark + b"x" * 2000
     assert may_have_foreign_turns(body, upstream)
     assert not may_have_foreign_turns(body.replace(mark, b""), upstream)
+
+
+def test_calls_of_two_servers_with_one_id_get_ids_of_their_own_for_anthropic() -> None:
+    """Anthropic answers: "messages: `tool_use` ids must be unique"."""
+    body = messages()
+    second = messages()["messages"][1:]
+    body["messages"] += second
+    made, lost = sent(body, "anthropic")
+    first, answered, repeated, result = made["messages"][1:]
+    assert [first, answered] == second
+    assert repeated["content"] == [{**CALL, "id": "c1_2"}]
+    assert result["content"] == [{**RESULT, "tool_use_id": "c1_2"}]
+    assert lost == ("tool_id_changed",)
+
+
+def test_calls_of_two_servers_with_one_id_get_ids_of_their_own_for_openai() -> None:
+    call = {"type": "function_call", "call_id": "call_0", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "call_0", "output": "ok"}
+    made, lost = sent(items(call, result, call, result), "openai_responses")
+    assert made["input"][1:3] == [call, result]
+    assert made["input"][3:5] == [
+        {**call, "call_id": "call_0_2"},
+        {**result, "call_id": "call_0_2"},
+    ]
+    assert lost == ("tool_id_changed",)
+
+
+@pytest.mark.parametrize("server", [None, "vllm"])
+def test_repeated_ids_stay_for_a_server_that_may_accept_them(server: str | None) -> None:
+    upstream = Upstream(dialect="anthropic", base_url="http://x", server=server)
+    body = messages()
+    body["messages"] += messages()["messages"][1:]
+    assert not may_have_foreign_turns(json.dumps(body).encode(), upstream)
+    request = decode_request(body, "anthropic")
+    assert disown_foreign_turns(request, upstream) is request
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+@pytest.mark.parametrize("before", [0, 1024 * 1024 - 20])
+def test_id_of_a_call_and_its_result_is_none_that_repeats(dialect: str, before: int) -> None:
+    """A body is searched in slices, of which two have what stands where they meet."""
+    names = {"anthropic": '"tool_use_id":"c1"', "openai_responses": '"call_id":"c1"'}
+    count = 1 if dialect == "anthropic" else 2
+    upstream = Upstream(dialect=dialect, base_url="http://x", server=VENDORS[dialect])
+    found = " " * before + f"{names[dialect]}," * count
+    assert not may_have_foreign_turns(found.encode(), upstream)
+    assert may_have_foreign_turns((found + names[dialect]).encode(), upstream)
