@@ -32,6 +32,7 @@ from streamnorm._core.json import (
     lone_surrogate_path,
 )
 from streamnorm._core.losses import Losses
+from streamnorm._core.losses.call_results import add_results
 from streamnorm._core.messages import Message
 from streamnorm._core.tools import qualified_name
 
@@ -76,7 +77,7 @@ def read_history(
         if isinstance(item, Message) or item.role == "assistant":
             ids.begin_answer()
         named = [_name_call(block, ids, losses) for block in item.blocks]
-        blocks = tuple([_reduce(block, dialect, losses) for block in named])
+        blocks = tuple([_reduce(block, dialect, losses) for block in add_results(named)])
         for before, block in pairwise(blocks):
             if _is_of_item(before, block):
                 losses.add("reasoning_merged", "messages", "read as one")

@@ -1,10 +1,4 @@
-"""Projection of events onto the capabilities of a target.
-
-Some vendors sign tool calls and texts, and require the signature of a call to be sent back
-with it.  For a dialect that can sign only reasoning, an empty reasoning block carries the
-signature: before a call, after a text.  It names its call, since clients move reasoning before
-all calls.  A dialect that can sign calls and texts gets the signature back on the block itself.
-"""
+"""Projection of events onto the capabilities of a target."""
 
 from __future__ import annotations
 
@@ -14,7 +8,6 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
-    Image,
     Reasoning,
     RedactedReasoning,
     Refusal,
@@ -44,7 +37,8 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.losses import Capabilities, Losses, drop_signature
+from streamnorm._core.losses import Capabilities, Losses
+from streamnorm._core.losses.call_results import CallResults
 from streamnorm._core.losses.executed_calls import ExecutedCalls
 from streamnorm._core.losses.reducers import (
     Boundaries,
@@ -55,7 +49,8 @@ from streamnorm._core.losses.reducers import (
     VendorFields,
     WholeArguments,
 )
-from streamnorm._core.text import SignatureCarrier, TextBuffer, read_carrier, write_carrier
+from streamnorm._core.losses.signature_carriers import SignatureCarriers
+from streamnorm._core.text import TextBuffer
 
 _HIDDEN = (Reasoning, RedactedReasoning)
 """Blocks that clients do not show to a user."""
@@ -135,13 +130,19 @@ class Projector:
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)
         self._executed: ExecutedCalls | None = None
+        self._results = CallResults(stored) if self._is_page else None
         self._failed = self._stopped = False  # `_stopped`: whether any choice has
 
     def expect_executed_calls(self, *, of_agent: bool) -> None:
         """Leave out executed calls that start from now on; a page shows the provider's."""
-        to_page = ToolResult in self._target.media
+        to_page = self._is_page
         if self._executed is None and not (of_agent and to_page):
             self._executed = ExecutedCalls(of_agent, self._losses, self._stored, to_page=to_page)
+
+    @property
+    def _is_page(self) -> bool:
+        """Whether the target is a page, which has a place for all calls and results."""
+        return ToolResult in self._target.media
 
     def begin_answer(self) -> None:
         """Begin another answer in the same stream; forget the refusal of the previous answer."""
@@ -187,6 +188,11 @@ class Projector:
         self._grammar.advance(event)
         if self._failed:
             return []
+        if self._results is not None and not self.vendor_fields.are_carried:
+            return [out for added in self._results.push(event) for out in self._project(added)]
+        return self._project(event)
+
+    def _project(self, event: Event) -> list[Event]:
         if self._executed is not None:
             return [out for passed in self._executed.push(event) for out in self._reduce(passed)]
         return self._reduce(event)
@@ -492,109 +498,3 @@ class Projector:
             state.dropped or not state.started or isinstance(state.start.block, _HIDDEN)
             for state in states
         )
-
-
-class SignatureCarriers:
-    """Move signatures that the target cannot attach to a block into reasoning blocks, and back.
-
-    Args:
-        capabilities: Capabilities of the target.
-        losses: Counter of `signature`: carried signatures whose call does not follow.
-        stored: Counter of signatures that wait for their block, or for its end.
-    """
-
-    def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
-        self._target = capabilities
-        self._losses = losses
-        self._stored = stored
-        carries = capabilities.reasoning and Reasoning in capabilities.signed
-        kinds = (Text, ToolCall) if carries else ()
-        self._carried_types = tuple(kind for kind in kinds if kind not in capabilities.signed)
-        # Redacted reasoning of any other issuer is written with a tag, and read back as such.
-        self._signature_issuer = capabilities.redacted_as_signature_of if carries else None
-        self._count = 0
-        self._open: dict[int, BlockStart] = {}  # blocks whose signature needs a carrier
-        # Carriers to emit at the stop of their block, each with its signature.
-        self._after: dict[int, tuple[list[Event], SignatureDelta]] = {}
-        self._found: dict[str, SignatureCarrier] = {}  # signatures of later calls, by call id
-
-    def push(self, event: Event) -> list[Event]:
-        """Return an event, and the block that carries its signature if the target needs it."""
-        match event:
-            case BlockStart(index, block):
-                is_written = self._target.choices or not event.choice
-                if is_written and isinstance(block, self._carried_types):
-                    self._open[index] = event
-                if isinstance(block, ToolCall):
-                    return self._start_call(event, block)
-                if isinstance(block, Image) and Image not in self._target.signed:
-                    return [structs.replace(event, block=drop_signature(block, self._losses))]
-                # Google has no redacted thought: what is redacted for others is a signature there.
-                if isinstance(block, RedactedReasoning) and self._is_signature(block):
-                    start = structs.replace(event, block=Reasoning())
-                    return [start, SignatureDelta(index, block.data, block.issuer, block.id)]
-            case SignatureDelta(index) if index in self._open:
-                self._pop_carrier(index)
-                self._stored.add(text_bytes(event.signature))
-                self._after[index] = self._carrier(self._open[index], event), event
-                return []
-            case BlockStop(index) if index in self._open:
-                del self._open[index]
-                return [event, *self._pop_carrier(index)]
-            case _:
-                pass
-        return [event]
-
-    def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
-        """Return the signature that `event` carries for a block that the target can sign."""
-        # Only signatures without an issuer can be our carriers: those of vendors are not read.
-        carried = read_carrier(event.signature) if event.issuer is None else None
-        if carried is None or (ToolCall if carried.id else Text) not in self._target.signed:
-            return None
-        if carried.id:
-            self._stored.add(text_bytes(carried.signature))
-            self._found[carried.id] = carried
-        return carried
-
-    def _pop_carrier(self, index: int) -> list[Event]:
-        """Remove and return the events that carry a block's signature; [] if there are none."""
-        if index not in self._after:
-            return []
-        carrier, signed = self._after.pop(index)
-        self._stored.release(text_bytes(signed.signature))
-        return carrier
-
-    def end(self) -> None:
-        """Count each carried signature whose tool call did not follow as lost."""
-        for _ in range(len(self._found)):
-            self._losses.add("signature", "ToolCall", "dropped")
-        self._found.clear()
-
-    def _start_call(self, event: BlockStart, call: ToolCall) -> list[Event]:
-        signed: SignatureDelta | None = None
-        if (found := self._found.pop(call.id, None)) is not None:
-            self._stored.release(text_bytes(found.signature))
-            signed = SignatureDelta(event.index, found.signature, found.issuer)
-        if call.signature is not None:
-            signed = SignatureDelta(event.index, call.signature, call.issuer)
-            call = structs.replace(call, signature=None, issuer=None)
-            event = structs.replace(event, block=call)
-        if signed is None:
-            return [event]
-        is_open = event.index in self._open
-        return [*self._carrier(event, signed), event] if is_open else [event, signed]
-
-    def _carrier(self, start: BlockStart, signed: SignatureDelta) -> list[Event]:
-        id = start.block.id if isinstance(start.block, ToolCall) else ""
-        carried = SignatureCarrier(signed.signature, signed.issuer, id)
-        self._count += 1
-        index = -self._count
-        return [
-            BlockStart(index, Reasoning(), start.choice),
-            SignatureDelta(index, write_carrier(carried), None),
-            BlockStop(index),
-        ]
-
-    def _is_signature(self, block: RedactedReasoning) -> bool:
-        """Return whether the target writes redacted reasoning as a signature."""
-        return bool(block.data) and block.issuer == self._signature_issuer is not None

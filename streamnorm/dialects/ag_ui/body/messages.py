@@ -47,6 +47,7 @@ from streamnorm._core.bodies.request import InputMessage, Role
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_json, objects_of
 from streamnorm._core.losses import Losses
+from streamnorm._core.losses.call_results import RESULT_KIND
 from streamnorm._core.text import Signed, tag_signature
 from streamnorm.dialects.ag_ui.body.content import content_from_wire, content_to_wire
 from streamnorm.dialects.ag_ui.content import (
@@ -221,8 +222,8 @@ class _Thread:
             problem = "of an unknown call, expected one of an earlier message"
             raise DecodeError(problem, path="$.toolCallId")
         content, error = content_from_wire(value), get_str(value, "error")
-        if is_unanswered(metadata):
-            return
+        if is_unanswered(metadata) or kind_of(metadata or {}) == RESULT_KIND:
+            return  # what its call says
         text = "".join(part.text for part in content if isinstance(part, Text))
         if by_provider:
             self._blocks.append(result_from_wire(id, text or error or "", metadata))

@@ -43,6 +43,7 @@ from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_json, is_object, json_value, object_in, string_of
 from streamnorm._core.losses import Losses
+from streamnorm._core.losses.call_results import RESULT_KIND
 from streamnorm._core.text import Signed
 from streamnorm.dialects.ui_message_stream.content import (
     BROKEN,
@@ -266,7 +267,7 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
     if get_bool(part, "providerExecuted"):
         kind = mark if isinstance(mark, str) else name
         step.blocks.append(ServerToolCall(id, name, arguments, kind, extra=call_extra))
-        if outcome is not None:
+        if outcome is not None and result_mark != RESULT_KIND:  # else its call says it
             kind = result_mark if isinstance(result_mark, str) else name
             output, is_error = outcome
             content = server_error_from_wire(output) if is_error else output
