@@ -24,7 +24,7 @@ from streamnorm.recording.secrets.credentials import (
     find_in_header,
     find_in_json,
     find_in_url,
-    is_secret_field,
+    is_secret_field_of,
     is_secret_header,
 )
 from streamnorm.recording.secrets.patterns import Secret, find_fields, find_tokens
@@ -241,13 +241,14 @@ def _find_in_value(value: Any, path: str) -> Iterator[Credential]:
                 found = find_in_url(item, is_secret=_is_secret_parameter)
                 yield from _place_credentials(where, "credential in a URL", found)
             else:
-                yield from _find_in_field(name, item, where)
+                yield from _find_in_field(value, name, item, where)
 
 
-def _find_in_field(name: str, value: Any, path: str) -> Iterator[Credential]:
+def _find_in_field(owner: dict[str, Any], name: str, value: Any, path: str) -> Iterator[Credential]:
     lower = name.lower()
-    if is_secret_field(name):
-        yield from _place_credentials(path, "secret field", find_in_json({name: value}))
+    if is_secret_field_of(owner, name):
+        found = find_in_json({"type": owner.get("type"), name: value})
+        yield from _place_credentials(path, "secret field", found)
     elif lower.endswith("headers"):
         for where, header, text in _read_pairs(value, path):
             if not is_replaced(text):

@@ -24,17 +24,28 @@ _HARMLESS_HEADER = re.compile("^:|rate-?limit|www-authenticate|access-control-|m
 # Without hyphens and underscores.
 _SECRET_FIELDS = frozenset(
     {"accesskeyid", "authorization", "cookie", "credentials", "passphrase", "passwd"}
-    | {"proxyauthorization", "pwd"}
+    # The last are secrets for a container of OpenAI's, with the domain that may get each.
+    | {"proxyauthorization", "pwd", "domainsecrets"}
 )
 _SECRET_ENDS = (
     *("accesskey", "apikey", "privatekey", "secretkey", "password", "secret"),
     *("accesstoken", "authorizationtoken", "authtoken", "bearertoken", "idtoken"),
-    *("refreshtoken", "securitytoken", "sessiontoken"),
+    *("refreshtoken", "securitytoken", "sessiontoken", "tunneltoken"),
+    # Of tools of Google, of data sources of Azure OpenAI, and of vaults of Anthropic and OpenAI.
+    *("apikeystring", "connectionstring", "secretvalue"),
 )
+# Fields whose names are ordinary elsewhere: `token` stands in log probabilities, `key` in filters.
+_SECRET_FIELDS_OF_TYPE = {
+    # `authentication` of a data source of Azure OpenAI.
+    "api_key": frozenset({"key"}),
+    "key_and_key_id": frozenset({"key", "key_id"}),
+    # A credential in a vault of Anthropic or OpenAI.
+    "static_bearer": frozenset({"token"}),
+}
 # Fields and headers whose values contain more than the secret.
 _LISTS = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 # Fields of an object in a secret field that describe the secret.
-_DESCRIPTIONS = frozenset({"description", "name", "title", "type"})
+_DESCRIPTIONS = frozenset({"description", "domain", "name", "title", "type"})
 _SCHEMA_FIELDS = frozenset(
     {"$anchor", "$comment", "$defs", "$id", "$ref", "$schema", "additionalproperties", "allof"}
     | {"anyof", "const", "default", "definitions", "deprecated", "enum", "example", "examples"}
@@ -122,6 +133,13 @@ def is_secret_field(name: str) -> bool:
     return name in _SECRET_FIELDS or name.endswith(_SECRET_ENDS)
 
 
+def is_secret_field_of(owner: dict[str, Any], name: str) -> bool:
+    """Return whether a field of a JSON object holds a secret, by its name and the object's type."""
+    kind = owner.get("type")
+    fields = _SECRET_FIELDS_OF_TYPE.get(kind) if isinstance(kind, str) else None
+    return is_secret_field(name) or (fields is not None and name in fields)
+
+
 def visit_strings(
     value: Any, visit: Visitor, position: Position = Position.TEXT, name: str = ""
 ) -> Any:
@@ -145,16 +163,16 @@ def visit_strings(
         if position is Position.SECRET:
             below = Position.TEXT if field in public else Position.SECRET
         else:
-            below = _find_position(position, field, item)
+            below = _find_position(position, value, field, item)
         new_name = visit(Position.NAME, "", field)
         visited[new_name] = visit_strings(item, visit, below, field)
     return visited
 
 
-def _find_position(position: Position, name: str, value: Any) -> Position:
+def _find_position(position: Position, owner: dict[str, Any], name: str, value: Any) -> Position:
     """Return the position of a field's value, in an object that is not inside a secret field."""
     in_headers = position is Position.HEADERS
-    if is_secret_header(name) if in_headers else is_secret_field(name):
+    if is_secret_header(name) if in_headers else is_secret_field_of(owner, name):
         return Position.SECRET
     if in_headers and isinstance(value, str):
         return Position.HEADER

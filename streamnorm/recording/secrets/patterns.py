@@ -169,6 +169,8 @@ _FIELD_NAMES = (
     b"password",
     b"private_key",
     b"refresh_token",
+    b"signing_secret",  # of a webhook of OpenAI
+    b"tunnel_token",  # of a tunnel of Anthropic
 )
 # The value may stand in an object, unless that is a schema.
 _FIELD = re.compile(

@@ -275,6 +275,51 @@ def test_objects_in_secret_fields_are_secret_unless_they_are_a_schema(
         assert recorded.body == json.loads(text)
 
 
+@pytest.mark.parametrize(
+    ("body", "public"),
+    [
+        # OpenAI, Responses: `ContainerNetworkPolicyDomainSecretParam`.
+        (
+            {"domain_secrets": [{"domain": "api.example", "name": "KEY", "value": KEY}]},
+            ["api.example"],
+        ),
+        # Google, `ApiKeyConfig` of a tool.
+        ({"authConfig": {"apiKeyConfig": {"apiKeyString": KEY}}}, []),
+        # Azure OpenAI, authentication of `data_sources`.
+        ({"authentication": {"type": "api_key", "key": KEY}}, ["api_key"]),
+        ({"authentication": {"type": "key_and_key_id", "key": KEY, "key_id": KEY}}, []),
+        ({"authentication": {"type": "connection_string", "connection_string": KEY}}, []),
+        # Vaults of Anthropic and OpenAI.
+        ({"auth": {"type": "static_bearer", "mcp_server_url": URL, "token": KEY}}, [URL]),
+        ({"type": "environment_variable", "secret_name": "A_KEY", "secret_value": KEY}, ["A_KEY"]),
+        ({"tunnel_token": KEY}, []),
+    ],
+)
+def test_credentials_that_a_request_hands_to_the_provider_are_replaced(
+    body: dict[str, object], public: list[str]
+) -> None:
+    content = json.dumps({"tools": [body]})
+    recorded = Secrets().scrub_request(WireRequest("POST", URL, (), content.encode()))
+    assert recorded.body == json.loads(content.replace(KEY, "x" * len(KEY)))
+    request = WireRequest("POST", URL, (), content.encode())
+    said = " ".join([f"no access by {KEY}", *public])
+    assert learnt_of(request, said) == said.replace(KEY, "x" * len(KEY))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"token": "Hello", "bytes": [72], "logprob": -0.1},
+        {"type": "eq", "key": "region", "value": "europe"},
+        {"type": "api_key", "id": "apikey_0123"},
+        {"authentication": "required", "type": ["api_key"]},
+        {"type": "string", "key": "long-enough"},
+    ],
+)
+def test_ordinary_keys_and_tokens_have_no_credentials(value: object) -> None:
+    assert find_in_json(value) == []
+
+
 def test_scheme_in_a_field_is_not_part_of_the_key() -> None:
     assert set(find_in_json({"api_key": f"Bearer {KEY}"})) == {f"Bearer {KEY}", KEY}
     assert set(find_in_json({"headers": {"X-Up": f"Bearer {KEY}"}})) == {KEY}

@@ -51,6 +51,12 @@ def request(**fields: Any) -> dict[str, Any]:
         ({"content": json.dumps({"api_key": KEY})}, "content", "secret field"),
         ({"string": json.dumps({"api_key": KEY})}, "string", "secret field"),
         ({"body": {"api_key": KEY}}, "body.api_key", "secret field"),
+        ({"auth": {"type": "api_key", "key": KEY}}, "auth.key", "secret field"),
+        (
+            {"domain_secrets": [{"domain": "api.example", "name": "KEY", "value": KEY}]},
+            "domain_secrets",
+            "secret field",
+        ),
     ],
 )
 def test_credential_is_found_at_its_position(value: Any, path: str, kind: str) -> None:

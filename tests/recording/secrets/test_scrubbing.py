@@ -37,6 +37,8 @@ def test_signatures_stay_byte_for_byte() -> None:
     [
         ('{"api_key": "ab", "n": 1}', "ab"),
         ('{"x-apiKey":"a\\"b\\\\","n":1}', 'a\\"b\\\\'),
+        ('{"signing_secret":"whsec/9+A="}', "whsec/9+A="),
+        ('{"tunnel_token":"a-b","type":"tunnel_token"}', "a-b"),
         ('{"access_token" :\n"a b", "n": 1}', "a b"),
         ('{"api_key":{"value":"abc"},"n":1}', "abc"),
         ('{"api_key" : { "key_value" : "a\\"b" }, "n": 1}', 'a\\"b'),
