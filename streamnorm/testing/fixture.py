@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from uuid import uuid4
@@ -15,6 +16,7 @@ from streamnorm.recording.format import WireRequest, split_name
 from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.recording.recording import Recording
+from streamnorm.testing.locking import lock_folder
 from streamnorm.testing.plugin import (
     REPLAY_OPTIONS,
     MarkerOptions,
@@ -78,6 +80,7 @@ class RecordingFixture:
         self._recorder: EndingRecorder | None = None
         self._recorded: list[Path] = []
         self._failures: list[str] = []
+        self._lock = ExitStack()  # holds the folder's lock while the test records
 
     @property
     def directory(self) -> Path:
@@ -218,12 +221,14 @@ class RecordingFixture:
         Raises:
             RecordingError: A recording cannot be read.
         """
-        if self._recorder is not None:
-            self._finish_recording(self._recorder, passed=passed)
-        if not passed:
-            return []
-        self._start({})  # if no client was made, nothing was played or recorded
-        return self._find_left() if self._library is None else self._find_problems(self._library)
+        with self._lock:
+            if self._recorder is not None:
+                self._finish_recording(self._recorder, passed=passed)
+            if not passed:
+                return []
+            self._start({})  # if no client was made, nothing was played or recorded
+            library = self._library
+            return self._find_left() if library is None else self._find_problems(library)
 
     @staticmethod
     def _check_options(options: dict[str, object]) -> None:
@@ -257,8 +262,12 @@ class RecordingFixture:
             return
         options = {**self._marker.options, **given}
         self._options = {name: options[name] for name in options if name not in _PACE}
-        recorded = bool(_bodies_of(self.path))
         mode = self._mode
+        if mode != "none":
+            # A test that shares the recordings may record them now, in another worker of xdist:
+            # this test replays them then.
+            self._lock.enter_context(lock_folder(self.path))
+        recorded = bool(_bodies_of(self.path))
         if self._has_faults and mode != "none":
             # After a failure a client may send requests that it would not send otherwise.
             mode = "none" if recorded else "new"
@@ -267,6 +276,8 @@ class RecordingFixture:
             self._library.how_to_record = self._explain_recording()
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._make_recorder(mode)
+        else:
+            self._lock.close()
 
     @property
     def _has_faults(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -316,3 +317,28 @@ def test_open_response_is_recorded_as_far_as_it_was_read(project: Project, mode:
     companion = json.loads((folder / f"{FIRST}.json").read_text())
     assert companion["response"]["end"] == "aborted"
     project.run().assert_outcomes(passed=1)
+
+
+SHARED = """
+import os
+
+@pytest.mark.parametrize("flag", [os.O_RDONLY, os.O_WRONLY])
+@pytest.mark.streamnorm("shared")
+def test_shares(streamnorm_recording, flag):
+    os.close(os.open("both-have-begun", flag))  # waits for the other worker
+    assert ask(streamnorm_recording, "a") == ["data: one\\n\\ndata: to a\\n\\n"]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no locks on this system")
+@pytest.mark.parametrize("mode", ["once", "new"])
+def test_workers_of_xdist_record_shared_recordings_once(project: Project, mode: str) -> None:
+    project.write(SHARED)
+    os.mkfifo(project.path / "both-have-begun")
+    plugins = ("-p", "xdist", "-p", "streamnorm.testing.plugin", "-p", "no:cacheprovider")
+    project.run_alone(*plugins, "-n", "2", f"--streamnorm-record={mode}").assert_outcomes(passed=2)
+    assert project.asked() == ["a"]
+    assert project.files(project.path / "recordings") == [
+        f"shared/{FIRST}.json",
+        f"shared/{FIRST}.sse",
+    ]
