@@ -206,11 +206,9 @@ class RecordingWriter:
         headers = list(headers)
         suffix = suffix_of(content_type_of(headers), self._framing) or self._framing.suffix
         allowed = self._secrets.scrub_response_headers(headers)
-        targets = [value for name, value in headers if name.lower() == "location"]
         request = self._companion.request
-        if targets and request is not None and 300 <= status <= 399:
-            with suppress(ValueError):  # no URL
-                allowed["location"] = self._secrets.scrub_redirect(targets[0], request.url)
+        if request is not None:
+            allowed |= self._secrets.scrub_targets(status, headers, request.url)
         stated = any(name.lower() == "content-type" for name, _ in headers)
         response = RecordedResponse(
             status, allowed, suffix, "incomplete", content_type=UNSET if stated else None

@@ -433,3 +433,24 @@ def test_redirect_is_recorded_without_its_secrets_and_the_host_of_the_request(
     (recording,) = Library(tmp_path).recordings
     assert recording.playback().headers.get("location") == kept
     assert b"K3aBcDeFgHiJ" not in recording.body or "K3" not in location
+
+
+UPLOAD_URL = (
+    "https://up.example/upload/v1beta/files?upload_id=K5aBcDeFgHiJ&upload_protocol=resumable"
+)
+
+
+def test_url_of_an_upload_to_google_is_recorded_without_its_id(tmp_path: Path) -> None:
+    """google-genai sends the file there, and demands both headers."""
+    writer = Recorder(tmp_path).start(REQUEST)
+    headers = [("X-Goog-Upload-URL", UPLOAD_URL), ("X-Goog-Upload-Status", "active")]
+    writer.begin(200, [("content-type", "application/json"), *headers])
+    writer.write(b'{"id": "K5aBcDeFgHiJ", "is": "resumable"}')
+    writer.end("eof")
+    (recording,) = Library(tmp_path).recordings
+    assert recording.body == b'{"id": "xxxxxxxxxxxx", "is": "resumable"}'
+    assert recording.playback().headers == {
+        "content-type": "application/json",
+        "x-goog-upload-status": "active",
+        "x-goog-upload-url": "https://up.example/upload/v1beta/files?upload_protocol=resumable",
+    }

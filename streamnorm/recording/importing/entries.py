@@ -360,6 +360,7 @@ def make_recording(exchange: ForeignExchange) -> Recording:
         sent = structs.replace(request, body=UNSET, text=None, sent=list(exchange.sent))
         request = structs.replace(request, sent=secrets.scrub_recorded(sent).sent)
     headers = secrets.scrub_response_headers(exchange.headers)
+    headers |= secrets.scrub_targets(exchange.status, exchange.headers, request.url)
     if (number := find_bad_header(headers)) is not None:
         raise Unreadable(f"header {number} of a response is no HTTP header")
     url = exchange.request.url
@@ -395,7 +396,10 @@ def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) 
         # Text that is JSON stays text.
         text = secrets.scrub(before.text.encode(errors="replace")).decode(errors="replace")
         request = structs.replace(request, body=UNSET, text=text)
-    headers = secrets.scrub_response_headers(companion.response.headers.items())
+    stored = companion.response.headers.items()
+    headers = secrets.scrub_response_headers(stored)
+    url = "" if request is None else request.url
+    headers |= secrets.scrub_targets(companion.response.status, stored, url)
     response = structs.replace(companion.response, headers=headers)
     body = secrets.scrub(exchange.body, framing_of(companion))
     # A field named as a secret counts again although its value was replaced before.

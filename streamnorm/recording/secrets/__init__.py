@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
@@ -56,11 +57,13 @@ _MAX_SECRET_BYTES = 16 * 1024
 _REQUEST_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta"}
 )
-# The last two are those by which clients of AWS read an answer.
+# The latter are those by which clients of AWS read an answer, and google-genai that of an upload.
 _RESPONSE_HEADERS = frozenset(
     {"content-type", "retry-after", "retry-after-ms", "x-should-retry"}
-    | {"x-amzn-bedrock-content-type", "x-amzn-errortype"}
+    | {"x-amzn-bedrock-content-type", "x-amzn-errortype", "x-goog-upload-status"}
 )
+# Where google-genai sends the bytes of a file (resumable uploads of Google's Files API).
+_UPLOAD_URL = "x-goog-upload-url"
 
 # A shorter value occurs in many texts where it is no secret.
 _MIN_CHARS = 6
@@ -273,18 +276,29 @@ class Secrets:
         self._learn(islice(found, _MAX_RESPONSE_VALUES))
         return self._scrub_headers(headers, _RESPONSE_HEADERS)
 
-    def scrub_redirect(self, target: str, url: str) -> str:
-        """Return where a response redirects to, redacted; without a host if it stays at its own.
+    def scrub_targets(
+        self, status: int, headers: Iterable[tuple[str, str]], url: str
+    ) -> dict[str, str]:
+        """Return the URLs in a response's headers that its client asks next, redacted.
 
-        Args:
-            target: The `location`.
-            url: URL of the request.
+        Without the host if a redirect stays at that of `url`, the URL of the request.
         """
+        targets: dict[str, str] = {}
+        for name, target in headers:
+            name = name.lower()
+            with suppress(ValueError):  # no URL
+                if name == _UPLOAD_URL:
+                    targets.setdefault(name, self.scrub_text(strip_url(target)))
+                elif name == "location" and 300 <= status <= 399:
+                    targets.setdefault(name, self._scrub_redirect(target, url))
+        return targets
+
+    def _scrub_redirect(self, target: str, url: str) -> str:
         joined = urljoin(url, target)
-        host, own = (f"//{urlsplit(each).netloc}" for each in (joined, url))
+        host, own = (urlsplit(each).netloc for each in (joined, url))
         kept = self.scrub_text(strip_url(joined))
         # A client would otherwise leave the replay.
-        return kept.partition(host)[2] or "/" if host == own else kept
+        return kept.partition(f"//{host}")[2] or "/" if host and host == own else kept
 
     def scrub(self, data: bytes, framing: Framing = SSE) -> bytes:
         """Return a complete body with "x" for each byte of a secret."""

@@ -78,7 +78,7 @@ _PUBLIC_QUERY = frozenset({"alt", "api-version", "beta", "limit", "starting_afte
 # Recorded, and no secrets: their values may occur in bodies, which must stay intact.
 HARMLESS_QUERY = frozenset(
     {"after", "after_id", "before", "before_id", "include", "include[]", "model", "order"}
-    | {"purpose"}
+    | {"purpose", "upload_protocol"}
 )
 """Names of parameters that recordings made before 0.2 do not have."""
 _KEPT_QUERY = _PUBLIC_QUERY | HARMLESS_QUERY
@@ -237,7 +237,7 @@ def find_in_header(name: str, value: str) -> Iterator[str]:
             yield from _find_in_cookies(value.split(";"))
         case "set-cookie":
             yield from _find_in_cookies(value.split(";")[:1])
-        case "location" | "content-location" | "referer":
+        case "location" | "content-location" | "referer" | "x-goog-upload-url":
             yield from find_in_url(value)
         case ":path":  # of HTTP/2: path and query (RFC 9113, section 8.3.1)
             yield from find_in_url(value, is_secret=is_secret_header)

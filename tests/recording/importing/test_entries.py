@@ -80,6 +80,20 @@ def test_imported_recording_has_the_exchange_without_timing() -> None:
     assert recording.response.headers == {"content-type": "text/event-stream"}
 
 
+@pytest.mark.parametrize(
+    ("location", "kept"),
+    [
+        ("https://api.deepseek.com/v2/chat?key=K3aBcDeFgHiJ", "/v2/chat"),
+        ("https://elsewhere.example/v2/chat", "https://elsewhere.example/v2/chat"),
+        ("http://[", None),
+    ],
+)
+def test_redirect_is_imported_as_it_is_recorded(location: str, kept: str | None) -> None:
+    told = entry(status=307)
+    recording = make_recording(ForeignExchange(told.request, 307, (("Location", location),), b""))
+    assert recording.response.headers.get("location") == kept
+
+
 def test_headers_of_the_transfer_are_left_out() -> None:
     told = entry(kind="text/event-stream")
     sent = (("Content-Encoding", "gzip"), ("content-length", "3"), ("Transfer-Encoding", "chunked"))

@@ -531,6 +531,22 @@ ROUND = {
     "size": recording(b"", request=RecordedRequest("POST", URL, {}, bytes=12)),
     "none": recording(b"", request=RecordedRequest("GET", URL, {})),
     "no-url": recording(b"", request=RecordedRequest("GET", "/v1/messages", {})),
+    "redirect": recording(
+        b"",
+        request=RecordedRequest("GET", URL, {}),
+        response=RecordedResponse(307, {"location": "/v2?limit=2"}),
+    ),
+    "redirect-elsewhere": recording(
+        b"",
+        request=RecordedRequest("GET", URL, {}),
+        response=RecordedResponse(307, {"location": "https://other.example/v2"}),
+    ),
+    "redirect-no-url": recording(
+        b"",
+        request=RecordedRequest("GET", "/v1/messages", {}),
+        response=RecordedResponse(307, {"location": "/v2"}),
+    ),
+    "redirect-no-request": recording(b"", response=RecordedResponse(307, {"location": "/v2"})),
 }
 
 
