@@ -424,7 +424,8 @@ def decode_companion(
         RecordingError: It is not of this format.
     """
     try:
-        companion = _COMPANION.decode(data)
+        # Editors on Windows write a byte order mark.
+        companion = _COMPANION.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except FAST_ERRORS as exc:
         # msgspec's text has fields, types and the path; a value only of a literal type.
         raise RecordingError(f"{path}: no companion of a recording: {exc}") from exc

@@ -108,6 +108,17 @@ def _draw_ends(length: int, seed: str) -> Iterator[int]:
         yield end
 
 
+def _explain_size(body: bytes, size: int) -> str:
+    """Return why a body probably has another size than was recorded, to end an error with."""
+    pairs = body.count(b"\r\n")
+    # By git, where `.gitattributes` lacks the recordings, or by an editor.
+    if len(body) - pairs == size:
+        return ", as its line ends became CR LF"
+    if len(body) + body.count(b"\n") - pairs == size:
+        return ", as its line ends became LF"
+    return '; a body that was edited has no "chunks"'
+
+
 def load_companion(path: str | Path) -> Companion:
     """Load the `NAME.json` of a body; a default companion if there is no file.
 
@@ -196,7 +207,8 @@ class Recording:
             raise RecordingError(f"{file}: {len(body)} bytes of a status {status}, expected none")
         size = len(body) if reads is None else sum(read.size for read in reads)
         if size != len(body):
-            raise RecordingError(f"{name}.json: chunks of {size} bytes, {file} has {len(body)}")
+            found = f"{len(body)}{_explain_size(body, size)}"
+            raise RecordingError(f"{name}.json: chunks of {size} bytes, {file} has {found}")
         try:
             return cls(body, companion, reads=reads, path=file)
         except RecordingError as exc:

@@ -148,11 +148,33 @@ def test_companion_of_another_body_is_a_recording_error(tmp_path: Path) -> None:
         Recording.load(tmp_path / "a.body.bin")
 
 
-def test_reads_that_are_not_the_body_are_a_recording_error(tmp_path: Path) -> None:
-    (tmp_path / "a.sse").write_bytes(b"12345")
-    (tmp_path / "a.json").write_text('{"streamnorm_recording": 1, "chunks": ["+1 4"]}')
-    with pytest.raises(RecordingError, match=r"a\.json: chunks of 4 bytes, .*a\.sse has 5"):
+@pytest.mark.parametrize(
+    ("size", "body", "why"),
+    [
+        (4, b"12345", '5; a body that was edited has no "chunks"'),
+        (4, b"", '0; a body that was edited has no "chunks"'),
+        (4, b"a\r\nb\r\n", "6, as its line ends became CR LF"),
+        (6, b"a\nb\n", "4, as its line ends became LF"),
+        (5, b"a\r\nb\r\n", '6; a body that was edited has no "chunks"'),
+    ],
+)
+def test_reads_that_are_not_the_body_are_a_recording_error(
+    tmp_path: Path, size: int, body: bytes, why: str
+) -> None:
+    (tmp_path / "a.sse").write_bytes(body)
+    (tmp_path / "a.json").write_text(f'{{"streamnorm_recording": 1, "chunks": ["+1 {size}"]}}')
+    with pytest.raises(RecordingError) as caught:
         Recording.load(tmp_path / "a.sse")
+    expected = f"{tmp_path / 'a.json'}: chunks of {size} bytes, {tmp_path / 'a.sse'} has {why}"
+    assert str(caught.value) == expected
+
+
+def test_companion_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors on Windows write one, and JSON parsers may ignore it (RFC 8259, section 8.1)."""
+    (tmp_path / "a.sse").write_bytes(b"data: 1\n\n")
+    content = b'\xef\xbb\xbf{\r\n"streamnorm_recording": 1, "server": "mine"\r\n}\r\n'
+    (tmp_path / "a.json").write_bytes(content)
+    assert Recording.load(tmp_path / "a.sse").server == "mine"
 
 
 def test_files_are_bounded(tmp_path: Path) -> None:
