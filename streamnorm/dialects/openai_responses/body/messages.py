@@ -463,15 +463,13 @@ class _InputWriter:
         # The API matches a result with its call by type as well as by id.
         is_custom = result.tool_call_id in self._custom_calls
         fields = unknown_fields_of(result.extra)
-        kind = fields.get(
-            "type", "custom_tool_call_output" if is_custom else "function_call_output"
-        )
+        default = "custom_tool_call_output" if is_custom else "function_call_output"
+        kind = fields.get("type", default)
         item: _Item = {"type": kind}
         if result.tool_call_id:
             item["call_id"] = result.tool_call_id
         elif result.name and not is_custom:
-            # OpenAI's SDK has the field since version 3, in which an id may be missing; servers of
-            # before it may refuse a field that they do not know.
+            # OpenAI's SDK has the field since version 3; older servers may refuse it.
             item["name"] = result.name
         of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
         content = mark_error(result)
