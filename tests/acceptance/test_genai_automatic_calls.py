@@ -14,7 +14,7 @@ from google import genai
 from google.genai import types
 from support.http.strict_upstreams import strict_provider
 
-from streamnorm import Text, decode_request
+from streamnorm import Reasoning, Text, decode_request
 from streamnorm.testing import tool_call
 from streamnorm.transports.httpx import TranscodingTransport
 
@@ -63,3 +63,51 @@ def test_result_of_automatic_calling_reaches_its_call(upstream: str) -> None:
         {"result": "rain in Rome"},
         {"result": "snow in Bern"},
     ]
+
+
+ISSUERS = {
+    "anthropic": "anthropic",
+    "openai_responses": "openai",
+    "gemini_interactions": "google",
+}
+
+
+@pytest.mark.parametrize("upstream", [*ISSUERS, "openai_chat"])
+def test_streamed_answer_of_a_chat_comes_back_as_one_message(upstream: str) -> None:
+    """The chat stores each chunk as a content of its own."""
+    issuer = ISSUERS.get(upstream)
+    id = "rs_1" if issuer == "openai" else None
+    proof = "cHJvb2Ygb2YgYSB0aG91Z2h0" if issuer else None
+    thought = Reasoning(("Both are far in the north.",), proof, issuer, id=id)
+    said = "One moment, please: I look it up."
+    provider = strict_provider(
+        [[thought, said, *CALLS[:2]], "It snows in Oslo, and rains in Rome.", "Bye."]
+    )
+    transport = TranscodingTransport(
+        provider.transport("httpx"),
+        client="gemini",
+        upstream=upstream,
+        base_url="https://provider.test",
+    )
+    with httpx.Client(transport=transport) as http:
+        options = types.HttpOptions(base_url="https://gemini.test", httpx_client=http)
+        client = genai.Client(api_key="none", http_options=options)
+        thinking = types.ThinkingConfig(include_thoughts=True)
+        config = types.GenerateContentConfig(tools=[get_snow, get_rain], thinking_config=thinking)
+        chat = client.chats.create(model="m-1", config=config)
+        for question in ("Weather?", "Thanks."):
+            assert list(chat.send_message_stream(question))
+        assert len(chat.get_history()) > 10
+    asked = decode_request(json.dumps(provider.requests[2].body), upstream)
+    roles = [message.role for message in asked.messages]
+    # Elsewhere a message or an item holds one result.
+    results = ["user"] * (1 if upstream == "anthropic" else 2)
+    assert roles == ["user", "assistant", *results, "assistant", "user"]
+    answer = asked.messages[1]
+    assert (answer.text, len(answer.tool_calls)) == (said, 2)
+    assert asked.messages[-2].text == "It snows in Oslo, and rains in Rome."
+    thoughts = [block for block in answer.blocks if isinstance(block, Reasoning)]
+    if issuer == "google":  # whose API needs the signature alone
+        assert [each.signature for each in thoughts if each.signature] == [proof]
+    else:
+        assert thoughts == ([thought] if issuer else [])

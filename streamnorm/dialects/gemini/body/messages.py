@@ -2,7 +2,8 @@
 
 https://ai.google.dev/api/caching#Content (read 2026-11-23).  Clients send the parts of a stream
 back as they received them, each a fragment of a text or a thought: adjacent parts of one kind
-are one block.
+are one block.  The chats of google-genai send each chunk back as a content of its own: adjacent
+contents of the model are one message.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
     InputBlock,
@@ -20,7 +21,13 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.fields import get_array, read_array, unexpected, unknown_fields
+from streamnorm._core.bodies.fields import (
+    get_array,
+    read_array,
+    read_objects,
+    unexpected,
+    unknown_fields,
+)
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
@@ -49,12 +56,48 @@ _ROLES: dict[str | None, Role] = {
 _FORMER_ROLES = frozenset({"function", "tool"})
 
 
-def message_from_wire(content: dict[str, Any]) -> InputMessage:
-    """Decode a content to a message.
+class _Content(Struct, frozen=True):
+    """A decoded content.
+
+    Attributes:
+        role: Role of its message.
+        parts: The parts on the wire.
+        blocks: The parts as blocks.
+        unknown: Fields without a unified one.
+        wire: The content as it arrived.
+    """
+
+    role: Role
+    parts: list[Any]
+    blocks: list[InputBlock]
+    unknown: dict[str, Any]
+    wire: dict[str, Any]
+
+    @property
+    def may_be_chunk(self) -> bool:
+        """Whether the content may be one chunk of a streamed answer."""
+        return self.role == "assistant" and not self.unknown
+
+
+def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
+    """Decode contents to messages; adjacent contents of the model are one answer.
+
+    `send_message_stream` of google-genai stores a content for each chunk, and sends all of them
+    with the next message (Python 3.6.1, `chats.py`; so does the SDK for JavaScript).
 
     Raises:
-        DecodeError: The role is unknown, or a field has another type than the vendor's.
+        DecodeError: A role is unknown, or a field has another type than the vendor's.
     """
+    messages: list[list[_Content]] = []
+    for content in read_objects(value, _content_from_wire):
+        if messages and content.may_be_chunk and messages[-1][-1].may_be_chunk:
+            messages[-1].append(content)
+        else:
+            messages.append([content])
+    return tuple(map(_message_of, messages))
+
+
+def _content_from_wire(content: dict[str, Any]) -> _Content:
     name, parts = content.get("role"), content.get("parts")
     unknown: dict[str, Any] = {}
     if len(content) != 2 or not isinstance(name, str) or not is_array(parts):
@@ -68,22 +111,31 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     read_array(parts, lambda part: read_part(part, blocks), "$.parts")
     if name in _FORMER_ROLES:
         unknown["role"] = name
+    return _Content(role, parts, blocks, unknown, content)
+
+
+def _message_of(contents: list[_Content]) -> InputMessage:
+    """Return the message of one content, or of the chunks of one answer."""
+    role, parts, blocks = contents[0].role, contents[0].parts, contents[0].blocks
+    if len(contents) > 1:
+        parts = [part for content in contents for part in content.parts]
+        blocks = [block for content in contents for block in content.blocks]
     if role == "assistant" and len(blocks) > 1:
         kinds = set(map(type, blocks))
         if ToolResult in kinds:
             blocks = _mark_server_calls(blocks, parts)
         if len(kinds) < len(blocks):
             blocks = _join_fragments(blocks)
-    message = InputMessage(role, tuple(blocks), extra=extra_of(unknown))
-    source = Source(DIALECT, content, message)
+    message = InputMessage(role, tuple(blocks), extra=extra_of(contents[0].unknown))
+    source = Source(DIALECT, [content.wire for content in contents], message)
     return InputMessage(role, message.blocks, None, message.extra, source)
 
 
 def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[InputBlock]:
-    """Return a model's blocks; calls with a result in the same content become server calls.
+    """Return a model's blocks; calls with a result in the same answer become server calls.
 
     With `mcpServers` the provider itself calls functions and reports call and result in one
-    content; a call of the client has its result in the next content.
+    answer; a call of the client has its result in a content of the user.
     """
     answered = {
         block.tool_call_id or block.name for block in blocks if isinstance(block, ToolResult)
@@ -172,15 +224,15 @@ class ContentsWriter:
                 for block in message.blocks:
                     if isinstance(block, ToolCall) and block.id:
                         self._tool_names[block.id] = block.name
-            content: dict[str, Any] | None = unchanged_source(message, DIALECT)
-            if content is None:
-                if message.role == "assistant" and not message.blocks:
-                    # The API refuses a content without parts.
-                    losses = self._context.losses
-                    losses.add("empty_message_dropped", "messages", "nothing in it was written")
-                    continue
-                content = write(message, number)
-            contents.append(content)
+            unchanged: list[dict[str, Any]] | None = unchanged_source(message, DIALECT)
+            if unchanged is not None:
+                contents += unchanged
+            elif message.role == "assistant" and not message.blocks:
+                # The API refuses a content without parts.
+                losses = self._context.losses
+                losses.add("empty_message_dropped", "messages", "nothing in it was written")
+            else:
+                contents.append(write(message, number))
         return contents
 
     def _content(self, message: InputMessage, number: int) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.files import PDF
 from streamnorm._core.bodies.request import (
-    InputMessage,
     OutputFormat,
     ReasoningOptions,
     Request,
@@ -48,7 +47,7 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.gemini.body.content import ISSUER
-from streamnorm.dialects.gemini.body.messages import ContentsWriter, message_from_wire
+from streamnorm.dialects.gemini.body.messages import ContentsWriter, messages_from_wire
 from streamnorm.dialects.gemini.body.tools import (
     TOOL_CONFIG,
     choice_from_wire,
@@ -82,10 +81,6 @@ _FORMAT = ("responseMimeType", "responseJsonSchema", "responseSchema")
 
 def _normalize(body: dict[str, Any]) -> dict[str, Any]:
     return wrap_singles(to_camel(body), "contents", "tools")
-
-
-def _messages_from_wire(value: object) -> tuple[InputMessage, ...]:
-    return tuple(read_objects(value, message_from_wire))
 
 
 def _system_from_wire(value: object) -> tuple[Text, ...]:
@@ -245,7 +240,7 @@ REQUEST = RequestTable(
     Field(
         "messages",
         wire="contents",
-        read=_messages_from_wire,
+        read=messages_from_wire,
         write=lambda messages, writing: ContentsWriter(writing.context).write(messages),
         required="an array",
         always=True,

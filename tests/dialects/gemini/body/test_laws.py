@@ -169,6 +169,8 @@ def comparable(request: Request) -> Request:
         names |= {call.id: call.name for call in message.tool_calls}
         blocks = [_comparable_block(block, names) for block in message.blocks]
         if message.role == "assistant":
+            if messages and messages[-1].role == "assistant":  # contents of one answer
+                blocks = [*messages.pop().blocks, *blocks]
             blocks = _joined(blocks)
         messages.append(InputMessage(message.role, tuple(blocks)))
     choice, output = request.tool_choice, request.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from operator import is_
 from typing import Any
 
 import pytest
@@ -200,6 +201,77 @@ def test_a_call_that_the_model_answers_itself_is_the_server_s() -> None:
     parts[3] = {"functionCall": {"name": "g"}}
     parts[5] = {"functionCall": {"name": "h", "args": {}}}
     assert written == content
+
+
+# Chats of google-genai send back a content for each chunk of a stream.
+
+
+def test_chunks_of_one_answer_are_one_message() -> None:
+    tagged = b64encode(tag_signature("EqQB", "anthropic").encode()).decode()
+    chunks: list[list[dict[str, Any]]] = [
+        [{"text": "Let me", "thought": True}],
+        [{"text": " look.", "thought": True}],
+        [{"text": "", "thought": True, "thoughtSignature": tagged}],
+        [{"text": "One"}],
+        [{"text": " moment."}],
+        [{"functionCall": {"name": "f", "id": "1"}}],
+        [{"functionCall": {"name": "g", "id": "2"}}, {"text": ""}],
+        [],
+    ]
+    answer = [{"role": "model", "parts": parts} for parts in chunks]
+    asks = {"role": "user", "parts": [{"text": "a"}]}
+    request = read({"contents": [asks, *answer, asks, answer[3]]})
+    first, answered, second, last = request.messages
+    assert (first.role, answered.role, second.role) == ("user", "assistant", "user")
+    assert answered.blocks == (
+        Reasoning(("Let me look.",), "EqQB", "anthropic"),
+        Text("One moment."),
+        ToolCall("1", "f"),
+        ToolCall("2", "g"),
+        Text(""),
+    )
+    assert last.blocks == (Text("One"),)
+
+
+def test_chunks_that_did_not_change_are_written_as_they_were() -> None:
+    chunks = [{"role": "model", "parts": [{"text": text}]} for text in ("One", " moment.")]
+    request = read({"contents": [*chunks, {"role": "user", "parts": [{"text": "b"}]}]})
+    changed = structs.replace(request, messages=(request.messages[0],))
+    contents = Written(changed).body["contents"]
+    assert all(map(is_, contents, chunks))
+    assert len(contents) == len(chunks)
+
+
+def test_contents_with_fields_of_their_own_and_of_the_user_stay_apart() -> None:
+    contents = [
+        {"role": "model", "parts": [{"text": "a"}]},
+        {"role": "model", "parts": [{"text": "b"}], "other": 1},
+        {"role": "model", "parts": [{"text": "c"}]},
+        {"role": "user", "parts": [{"text": "d"}]},
+        {"role": "user", "parts": [{"text": "e"}]},
+    ]
+    assert [message.text for message in read({"contents": contents}).messages] == [*"abcde"]
+
+
+def test_an_error_in_a_chunk_has_the_path_of_its_content() -> None:
+    chunks = [{"role": "model", "parts": parts} for parts in ([{"text": "a"}], [{"text": 1}])]
+    with pytest.raises(DecodeError) as caught:
+        read({"contents": chunks})
+    assert caught.value.path == "$.contents[1].parts[0].text"
+
+
+def test_a_call_that_the_model_answers_in_another_chunk_is_the_server_s() -> None:
+    answered = {"name": "f", "id": "1", "response": {"output": "ok"}}
+    parts: list[dict[str, Any]] = [
+        {"functionCall": {"name": "f", "id": "1"}},
+        {"functionResponse": answered},
+    ]
+    contents = [{"role": "model", "parts": [part]} for part in parts]
+    (message,) = read({"contents": contents}).messages
+    assert message.blocks == (
+        ServerToolCall("1", "f", '{"name":"f","id":"1"}', "functionCall"),
+        ServerToolResult("1", "functionResponse", answered),
+    )
 
 
 # Calls and their results.
