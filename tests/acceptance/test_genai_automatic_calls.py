@@ -68,6 +68,7 @@ def test_result_of_automatic_calling_reaches_its_call(upstream: str) -> None:
 ISSUERS = {
     "anthropic": "anthropic",
     "openai_responses": "openai",
+    "gemini": "google",
     "gemini_interactions": "google",
 }
 
@@ -101,7 +102,7 @@ def test_streamed_answer_of_a_chat_comes_back_as_one_message(upstream: str) -> N
     asked = decode_request(json.dumps(provider.requests[2].body), upstream)
     roles = [message.role for message in asked.messages]
     # Elsewhere a message or an item holds one result.
-    results = ["user"] * (1 if upstream == "anthropic" else 2)
+    results = ["user"] * (1 if upstream in ("anthropic", "gemini") else 2)
     assert roles == ["user", "assistant", *results, "assistant", "user"]
     answer = asked.messages[1]
     assert (answer.text, len(answer.tool_calls)) == (said, 2)

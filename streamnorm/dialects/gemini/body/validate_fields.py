@@ -173,6 +173,22 @@ def contents_of(body: dict[str, Any]) -> list[Content]:
     return found
 
 
+def turns_of(body: dict[str, Any]) -> list[Content]:
+    """Return the contents of a request; adjacent contents of the model are joined to one.
+
+    Google accepts an answer in several contents: a chat of google-genai sends each chunk of a
+    stream as one (recorded by its own tests, "AFC Streaming", and googleapis/python-genai#2508).
+    """
+    found: list[Content] = []
+    for content in contents_of(body):
+        last = found[-1] if found else None
+        if last is not None and last.role == content.role == MODEL:
+            found[-1] = last._replace(parts=last.parts + content.parts)
+        else:
+            found.append(content)
+    return found
+
+
 def _walk_parts(field: Field) -> Iterator[Part]:
     for element in elements_of(field):
         value = element.value
@@ -452,33 +468,31 @@ def _is_cached(facts: RequestFacts) -> bool:
 
 
 def call_turns(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield contents with calls that open the conversation or follow a content of the model."""
-    before = "user" if _is_cached(facts) else ""
-    for content in contents_of(facts.body):
-        if content.with_data(_CALL) and content.role == MODEL and before in ("", MODEL):
-            yield Finding(content.path)
-        before = content.role
+    """Yield a turn with calls that opens the conversation."""
+    first = turns_of(facts.body)[:1]
+    for turn in () if _is_cached(facts) else first:
+        if turn.role == MODEL and turn.with_data(_CALL):
+            yield Finding(turn.path)
 
 
 def response_turns(facts: RequestFacts) -> Iterator[Finding]:
     """Yield contents with responses that do not follow calls."""
-    contents = contents_of(facts.body)
     calls = _is_cached(facts)
-    for content in contents:
-        if content.role != MODEL and content.with_data(_RESPONSE) and not calls:
-            yield Finding(content.path)
-        calls = bool(content.with_data(_CALL))
+    for turn in turns_of(facts.body):
+        if turn.role != MODEL and turn.with_data(_RESPONSE) and not calls:
+            yield Finding(turn.path)
+        calls = bool(turn.with_data(_CALL))
 
 
 def response_counts(facts: RequestFacts) -> Iterator[Finding]:
     """Yield contents whose number of responses differs from the number of calls to answer."""
-    for content, after in pairwise(contents_of(facts.body)):
-        calls = content.with_data(_CALL)
+    for turn, after in pairwise(turns_of(facts.body)):
+        calls = turn.with_data(_CALL)
         responses = after.with_data(_RESPONSE)
-        if content.role == MODEL and calls and after.role != MODEL:
+        if turn.role == MODEL and calls:
             # With `mcpServers` the vendor makes calls itself, with their responses in the same
-            # content.
-            made = len(content.with_data(_RESPONSE))
+            # turn.
+            made = len(turn.with_data(_RESPONSE))
             if len(responses) != len(calls) - made:
                 yield Finding(after.path, count=len(responses), limit=len(calls))
 
@@ -498,9 +512,12 @@ def signatures(facts: RequestFacts) -> Iterator[Finding]:
     The current turn begins with the last user content that holds more than responses.
     """
     contents = contents_of(facts.body)
+    has_call = False
     for content in contents[_start_of_turn(contents) :]:
         calls = content.with_data(_CALL) if content.role == MODEL else []
-        if calls and field_of(calls[0].value, _SIGNATURE).value is None:
+        is_first = not has_call
+        has_call = content.role == MODEL and (has_call or bool(calls))
+        if is_first and calls and field_of(calls[0].value, _SIGNATURE).value is None:
             call = calls[0].data[_CALL].value
             name = string_of(call, "name") if is_object(call) else ""
             yield Finding(calls[0].path, name=name, count=content.number + 1)

@@ -365,10 +365,10 @@ TURNS = [
             ),
             (
                 "call_turns",
-                "contents[2]",
+                "contents[0]",
                 CALL_TURN,
+                (model("a"), model(call()), user(result())),
                 (user("q"), model("a"), model(call()), user(result())),
-                (user("q"), model("a", call()), user(result())),
             ),
             (
                 "response_turns",
@@ -397,6 +397,13 @@ TURNS = [
                 COUNT,
                 (user("q"), model(call()), user("r")),
                 (user("q"), model(call())),
+            ),
+            (
+                "response_counts",
+                "contents[3]",
+                COUNT,
+                (user("q"), model(call()), model(call()), user(result())),
+                (user("q"), model(call()), model(call()), user(result(), result())),
             ),
         )
     ),
@@ -511,6 +518,14 @@ def test_both_spellings_and_null_are_accepted() -> None:
         labels={"team": "a"},
     )
     assert validate_request(body, "gemini", model=G25) == []
+
+
+@pytest.mark.parametrize("server", [None, "vertex"])
+def test_chunks_of_an_answer_as_contents_of_their_own_are_accepted(server: str | None) -> None:
+    """A chat of google-genai sends them; the last one is often empty."""
+    calls = (model(call(SIGNATURE)), model(call()), model(""))
+    body = request(user("q"), model("a"), *calls, user(result(), result()))
+    assert validate_request(body, "gemini", model=G3, server=server) == []
 
 
 def test_conversation_that_the_vendor_has_begun_may_go_on_with_a_call() -> None:
