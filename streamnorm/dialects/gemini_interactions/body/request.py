@@ -40,7 +40,7 @@ from streamnorm._core.bodies.table import (
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import is_object
+from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.gemini_interactions.body.messages import (
     messages_from_wire,
     messages_to_wire,
@@ -113,7 +113,9 @@ def _store_to_wire(store: bool | None, writing: Writing) -> bool | None:
 def _output_from_wire(reading: Reading) -> dict[str, Any]:
     """Return the output format; fields without a unified format stay unknown fields."""
     value = reading.body[_FORMAT]
-    fields = value if is_object(value) else {}
+    # The API has one format for each modality of an answer, in a list or alone.
+    formats = value if is_array(value) else [value]
+    fields = formats[0] if len(formats) == 1 and is_object(formats[0]) else {}
     schema, kind = fields.get("schema"), fields.get("mime_type")
     is_known = fields.get("type") == "text" and fields.keys() <= {"type", "mime_type", "schema"}
     if is_known and kind == _TEXT and schema is None:

@@ -101,6 +101,18 @@ def test_field_goes_both_ways(fields: dict[str, Any], wire: dict[str, Any]) -> N
     assert found.extra is None
 
 
+def test_format_alone_in_a_list_is_the_output() -> None:
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    wire = [{"type": "text", "mime_type": "application/json", "schema": schema}]
+    found = read(response_format=wire)
+    assert (found.output, found.extra) == (OutputFormat("json_schema", schema, strict=True), None)
+    assert encode_request(found, OWN).body["response_format"] is wire
+    body = encode_request(found, "anthropic").body
+    assert body["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
+    others = [*wire, {"type": "image"}]
+    assert read(response_format=others).extra == {OWN: {"response_format": others}}
+
+
 @pytest.mark.parametrize(("store", "wire"), [(None, False), (False, False), (True, True)])
 def test_answer_is_stored_only_if_a_client_asks_for_it(store: bool | None, wire: bool) -> None:
     assert written(store=store) == {"store": wire}
