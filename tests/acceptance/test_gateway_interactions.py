@@ -6,6 +6,7 @@ python -m pytest -m "" tests/acceptance/test_gateway_interactions.py
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from acceptance.frameworks import TASK
@@ -22,6 +23,8 @@ from streamnorm.testing import tool_call
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 OWN = "gemini_interactions"
+RECORDINGS = Path(__file__).parents[2] / "recordings"
+PARALLEL_CALLS = RECORDINGS / OWN / "google" / "parallel-calls.sse"
 forms = pytest.mark.parametrize(
     "stream", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["streamed", "whole"]
 )
@@ -67,6 +70,22 @@ async def test_signature_of_google_comes_back_to_google() -> None:
     second = provider.requests[1]
     messages = decode_request(second.body, "gemini", path=second.path).messages
     assert thought in messages[1].blocks
+
+
+@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+async def test_signature_of_a_thought_before_a_call_comes_back(sdk: SDK) -> None:
+    """A client of Chat Completions sends no thoughts back, and has it on the call."""
+    provider = strict_provider([PARALLEL_CALLS, "It snows."], server=COMPATIBLE)
+    async with (
+        served_gateway(provider.app(), OWN) as gateway,
+        sdk.http.AsyncClient() as http,
+    ):
+        await sdk.converse_async(http, 2, base_url=gateway.url)
+    steps = provider.requests[1].body["input"]
+    signatures = [step.get("signature") for step in steps if step["type"] == "thought"]
+    assert signatures == ["CuEBAXLI2nyTidc="]
+    kinds = [step["type"] for step in steps]
+    assert kinds[kinds.index("thought") + 1] == "function_call"
 
 
 @pytest.mark.parametrize("target", ["openai_chat", OWN])

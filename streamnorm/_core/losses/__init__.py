@@ -187,6 +187,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         redacted_as_signature_of: Issuer whose redacted reasoning is written as a
             signature without text, or None.
         signed: Types of blocks that can carry a signature.
+        call_issuer: Issuer whose signature of reasoning is written on the call behind it, too, or
+            None.
         custom_tools: Tool calls with free text.
         namespaces: Namespaces of tool calls.
         unfinished_calls: A mark of tool calls that ended before their text did.
@@ -246,6 +248,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cache_write: bool
     reasoning_tokens: bool
     excess_reasoning: bool
+    call_issuer: str | None = None
     block_events: frozenset[str] = frozenset()
     citation_fields: bool = True
     joined: tuple[type, ...] = (Text, Reasoning, Refusal)

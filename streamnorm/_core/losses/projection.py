@@ -49,7 +49,7 @@ from streamnorm._core.losses.reducers import (
     VendorFields,
     WholeArguments,
 )
-from streamnorm._core.losses.signature_carriers import SignatureCarriers
+from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.text import TextBuffer
 
 _HIDDEN = (Reasoning, RedactedReasoning)
@@ -402,6 +402,9 @@ class Projector:
             if not state.started:
                 state.start = structs.replace(state.start, block=Text())
                 event = SignatureDelta(event.index, carried.signature, carried.issuer)
+        if isinstance(state.start.block, Reasoning) and self._carriers.lend(event, state.start):
+            state.dropped = not state.started
+            return []
         if isinstance(state.start.block, self._target.signed):
             started = [] if state.started else self._emit_signature_only(state)
             if self._boundaries is not None:

@@ -134,6 +134,8 @@ CAPABILITIES = Capabilities(
     redacted_reasoning=True,
     redacted_as_signature_of="google",
     signed=(Text, Reasoning, ToolCall, Image),
+    # Gemini CLI sends no thought back, and the Interactions API signs the thought before a call.
+    call_issuer="google",
     # Arguments are an object (`args`).
     custom_tools=False,
     namespaces=False,

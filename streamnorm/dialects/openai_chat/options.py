@@ -34,7 +34,10 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
         # Only the field of OpenRouter holds signatures and encrypted data.
         if self.reasoning == "reasoning_details":
             target = structs.replace(
-                target, redacted_reasoning=True, signed=(Reasoning, *target.signed)
+                target,
+                redacted_reasoning=True,
+                signed=(Reasoning, *target.signed),
+                call_issuer=None,  # the client sends the reasoning back
             )
         return target if self.include_usage else structs.replace(target, usage="never")
 

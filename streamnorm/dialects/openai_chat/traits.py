@@ -121,6 +121,7 @@ CAPABILITIES = Capabilities(
     redacted_as_signature_of=None,
     # In `extra_content`, where Gemini's compatible endpoint has it.
     signed=(ToolCall,),
+    call_issuer="google",
     custom_tools=True,
     namespaces=False,
     # A finish reason is that of the choice: no field marks a single call as cut.

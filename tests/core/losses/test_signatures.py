@@ -171,6 +171,80 @@ def test_carried_signature_without_a_later_call_is_lost() -> None:
         writer.encode(STOP)
 
 
+# Signatures of reasoning before a call, as Google's Interactions API has them.
+
+PROOF = SignatureDelta(0, "s.1", "google")
+SIGNS_REASONING = ("anthropic", "gemini_interactions", "openai_responses")
+
+
+def thought(*deltas: Event, choice: int = 0) -> list[Event]:
+    return [BlockStart(0, Reasoning(), choice), *deltas, BlockStop(0)]
+
+
+def test_signature_of_reasoning_is_of_the_call_behind_it_where_calls_alone_are_signed() -> None:
+    hm = ReasoningDelta(0, "Hm.")
+    calls = [*call(1, JSONDelta(1, "{}"), block=UNSIGNED), *call(2, block=ToolCall("c", "g"))]
+    signed = SignatureDelta(1, "s.1", "google")
+    written = [
+        *call(1, signed, JSONDelta(1, "{}"), block=UNSIGNED),
+        *call(2, block=ToolCall("c", "g")),
+    ]
+    chat = {"to": "openai_chat", "reasoning": "reasoning"}
+    assert projected(*thought(hm, PROOF), *calls, **chat) == ([*thought(hm), *written], [])
+    # Chat Completions has no place for reasoning without text.
+    found = call(0, PROOF, block=UNSIGNED)
+    assert projected(*thought(PROOF), *call(1, block=UNSIGNED), **chat) == (found, [])
+
+
+def test_signature_of_reasoning_is_of_the_call_behind_it_too_where_both_are_signed() -> None:
+    """Gemini CLI sends calls back, and no thoughts."""
+    calls = call(1, block=UNSIGNED)
+    signed = call(1, SignatureDelta(1, "s.1", "google"), block=UNSIGNED)
+    assert projected(*thought(PROOF), *calls, to="gemini") == ([*thought(PROOF), *signed], [])
+    # Written for an API that signs reasoning alone, the signature stands there once.
+    twice = ToolCall("a.b", "f", signature="s.1", issuer="google")
+    for dialect in SIGNS_REASONING:
+        body = [*thought(PROOF), *call(1, block=twice)]
+        assert projected(*body, to=dialect) == ([*thought(PROOF), *calls], [])
+    for dialect in (*SIGNS_REASONING, "openai_chat"):
+        assert projected(*thought(PROOF), *calls, to=dialect) == ([*thought(PROOF), *calls], [])
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        [],
+        [BlockStart(1, Text()), TextDelta(1, "a"), BlockStop(1), *call(2, block=UNSIGNED)],
+    ],
+    ids=["nothing", "text"],
+)
+def test_signature_of_reasoning_without_a_call_directly_behind_it_is_lost(
+    behind: list[Event],
+) -> None:
+    body = [*thought(ReasoningDelta(0, "Hm."), PROOF), *behind]
+    passed = [*thought(ReasoningDelta(0, "Hm.")), *behind]
+    assert projected(*body, to="openai_chat", reasoning="reasoning") == (
+        passed,
+        ["signature Reasoning"],
+    )
+    assert projected(*body, to="gemini") == (body, [])
+
+
+def test_call_has_its_own_signature_and_none_of_another_choice_or_vendor() -> None:
+    chat = {"to": "openai_chat", "reasoning": "reasoning"}
+    own = call(1, SignatureDelta(1, "s.2", "google"), block=UNSIGNED)
+    signed = call(1, block=ToolCall("a.b", "f", signature="s.2", issuer="google"))
+    assert projected(*thought(PROOF), *signed, to="gemini") == ([*thought(PROOF), *own], [])
+    hm = ReasoningDelta(0, "Hm.")
+    lost = ["signature Reasoning"]
+    assert projected(*thought(hm, PROOF), *signed, **chat) == ([*thought(hm), *own], lost)
+    other: list[Event] = [BlockStart(1, UNSIGNED, 1), BlockStop(1)]
+    assert projected(*thought(hm, PROOF), *other, **chat) == ([*thought(hm), *other], lost)
+    foreign = thought(hm, SignatureDelta(0, "s", "anthropic"))
+    unsigned = call(1, block=UNSIGNED)
+    assert projected(*foreign, *unsigned, **chat) == ([*thought(hm), *unsigned], lost)
+
+
 def test_dropped_choice_has_no_carriers() -> None:
     body: list[Event] = [
         *call(0, block=UNSIGNED),

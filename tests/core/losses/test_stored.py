@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import (
+    Block,
     BlockStart,
     BlockStop,
     Citation,
@@ -13,6 +14,7 @@ from streamnorm import (
     JSONDelta,
     MessageStart,
     Reasoning,
+    ReasoningDelta,
     ServerToolResult,
     SignatureDelta,
     Text,
@@ -77,6 +79,16 @@ def test_signature_that_a_block_after_its_own_carries() -> None:
         *(JSONDelta(1, "{}"), BlockStop(1)),
     ]
     assert stored_after(events, "anthropic") == [0, 0, 3, 0, 0, 3, 3, 0]
+
+
+@pytest.mark.parametrize("to", ["gemini", "openai_chat"])
+@pytest.mark.parametrize("block", [Text(), ToolCall("c", "f")], ids=["text", "call"])
+def test_signature_of_reasoning_until_the_block_behind_it(block: Block, to: str) -> None:
+    events: list[Event] = [
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), SignatureDelta(0, "s.1", "google")),
+        *(BlockStop(0), BlockStart(1, block), BlockStop(1)),
+    ]
+    assert stored_after(events, to) == [0, 0, 3, 3, 0, 0]
 
 
 def test_signature_of_a_call_that_follows() -> None:

@@ -282,6 +282,9 @@ def _message_to_wire(
             is_content = message.role == "user" and isinstance(block, OpaqueBlock)
             others = None if is_content else _steps_of(block, context)
             if others is not None:
+                # A client that signs calls got the thought's signature on the call, too.
+                if steps and others[0] == _bare_thought(steps[-1]):
+                    del others[0]
                 steps += others
                 open_step = None
                 continue
@@ -348,6 +351,11 @@ def _thought_to_wire(
     elif signature is not None:  # which the API would refuse
         context.losses.add("signature_dropped", "messages", "dropped")
     return add_extra(step, block.extra)
+
+
+def _bare_thought(step: dict[str, Any]) -> dict[str, Any]:
+    """Return a thought without its summary."""
+    return {name: value for name, value in step.items() if name != "summary"}
 
 
 def _call_to_wire(call: ToolCall, context: WriteContext) -> list[dict[str, Any]]:

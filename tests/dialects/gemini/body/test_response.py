@@ -202,12 +202,16 @@ def test_signature_of_a_hidden_thought_is_a_part_behind_the_text() -> None:
     blocks = Text("a"), Reasoning((), "c2ln", "google"), ToolCall("1", "f", "{}")
     message = Message("r", "m", blocks, "tool_use")
     body, losses = write(message)
-    assert body["candidates"][0]["content"]["parts"][:2] == [
+    # Clients that send no thoughts back send the call with it.
+    call = {"functionCall": {"id": "1", "name": "f", "args": {}}, "thoughtSignature": "c2ln"}
+    assert body["candidates"][0]["content"]["parts"] == [
         {"text": "a"},
         {"text": "", "thought": True, "thoughtSignature": "c2ln"},
+        call,
     ]
     assert losses.list() == ()
-    assert accumulate(read(body)).blocks == blocks
+    signed = ToolCall("1", "f", "{}", signature="c2ln", issuer="google")
+    assert accumulate(read(body)).blocks == (*blocks[:2], signed)
 
 
 def test_signatures_of_other_vendors_are_tagged_for_the_way_back() -> None:

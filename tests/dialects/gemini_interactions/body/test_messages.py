@@ -181,6 +181,19 @@ def test_thought_without_text_signs_the_call_behind_it() -> None:
     assert written(InputMessage("assistant", (signed,))) == (steps, [])
 
 
+@pytest.mark.parametrize("parts", [(), ("Hm.",)])
+def test_thought_is_written_once_if_the_call_has_its_signature_too(parts: tuple[str, ...]) -> None:
+    """A client that sends thoughts and signed calls back got it on both."""
+    signed = ToolCall("c1", "f", "{}", signature="QQ==", issuer="google")
+    summary = {"summary": [{"type": "text", "text": text} for text in parts]} if parts else {}
+    thought = {"type": "thought", **summary, "signature": "QQ=="}
+    answer = InputMessage("assistant", (Reasoning(parts, "QQ==", "google"), signed))
+    assert written(answer) == ([thought, call()], [])
+    other = InputMessage("assistant", (Reasoning(parts, "Qg==", "google"), signed))
+    found, _ = written(other)
+    assert [step.get("signature") for step in found] == ["Qg==", "QQ==", None]
+
+
 def test_signature_of_another_vendor_is_that_of_a_thought() -> None:
     steps = [{"type": "thought", "signature": tagged("sn1.anthropic.S")}, call()]
     thought, signed = read(steps)[0].blocks
