@@ -364,3 +364,11 @@ def script() -> None:
     FakeProvider([MessageStart("", ""), MessageStop("end_turn")])
     FakeProvider(play)
     FakeProvider([1])  # type: ignore[list-item]
+    FakeProvider(call, faults=[faults.http(503), faults.cut(event=2)])
+    FakeProvider(call, faults=[play])  # type: ignore[list-item]
+
+
+def played(path: str) -> None:
+    refused, cut = [faults.http(503)], [faults.cut(event=2)]
+    streamnorm.transports.httpx2.ReplayTransport(path, faults=refused)
+    streamnorm.transports.httpx.ReplayTransport(path, faults=cut)

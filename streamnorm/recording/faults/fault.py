@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -70,13 +70,13 @@ class FaultQueue:
 
 
 class Fault(Struct, frozen=True):
-    """A fault to inject into a played answer.
+    """A fault to inject into a played answer."""
 
-    Attributes:
-        replaces: Whether it answers instead of a recording, which remains unplayed.
-    """
-
-    replaces: ClassVar[bool] = False
+    # No class variable: pyright accepts none for the property of `ReplayFault`.
+    @property
+    def replaces(self) -> bool:
+        """Whether the fault answers instead of a recording, which remains unplayed."""
+        return False
 
     @property
     def name(self) -> str:
@@ -175,7 +175,10 @@ class ReplacingFault(Fault, frozen=True, kw_only=True):
         times: Number of requests it answers; None for all.
     """
 
-    replaces: ClassVar[bool] = True
+    @property
+    def replaces(self) -> bool:
+        """True: the fault answers instead of the recording."""
+        return True
 
     # A field is read as the property is.
     times: int | None = 1  # pyright: ignore[reportIncompatibleMethodOverride]
