@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from math import isfinite
+from time import time
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, Unpack
 from uuid import uuid4
 
 import msgspec
+from msgspec import structs
 
 from streamnorm._core.codec import DecodeOptions
 from streamnorm._core.codec.framing import Framing
@@ -31,7 +34,7 @@ from streamnorm._core.source_failures import broken_connection
 from streamnorm._registry import decoder, encoder, framing_of, stated_framing
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm._upstream.passthrough import PassthroughStream
-from streamnorm.http.headers import request_id_in
+from streamnorm.http.headers import request_id_in, retry_after_in
 
 T = TypeVar("T")
 
@@ -175,7 +178,7 @@ class Pump(ABC, Generic[T]):
         if gate.error is None:
             self._close()
         else:
-            self._refuse(gate.error)
+            self._refuse(self._with_retry_after(gate.error))
 
     def abort(self, cause: Exception) -> None:
         """Process a failure of the source."""
@@ -188,7 +191,7 @@ class Pump(ABC, Generic[T]):
         if gate.error is None:
             self._abort(cause)
         else:
-            self._refuse(gate.error)
+            self._refuse(self._with_retry_after(gate.error))
 
     def abandon(self) -> None:
         """Discard pending items; set the outcome to `Abandoned` if the stream has no outcome."""
@@ -290,6 +293,17 @@ class Pump(ABC, Generic[T]):
         self._refusal = error
         self._fail(error)
 
+    def _with_retry_after(self, error: StreamError) -> StreamError:
+        """Return the provider's error with the time that the headers of its response name.
+
+        OpenAI and Anthropic name it nowhere else.
+        """
+        seconds = retry_after_in(self._head.headers, time())
+        # Whoever sleeps for `Retry-After: inf` never asks again.
+        if seconds is None or not isfinite(seconds) or error.kind != "upstream":
+            return error
+        return structs.replace(error, retry_after=seconds)
+
     def _gate_feed(self, data: object) -> bytes | None:
         """Feed the gate; return the bytes that pass, or None while the gate is closed."""
         if not isinstance(data, bytes):
@@ -299,7 +313,7 @@ class Pump(ABC, Generic[T]):
         self._open = gate.open
         if gate.error is not None:
             self.ended = True
-            self._refuse(gate.error)
+            self._refuse(self._with_retry_after(gate.error))
         return passed if gate.open else None
 
     def _read_head(self, head: Head) -> None:

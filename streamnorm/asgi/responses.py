@@ -15,6 +15,7 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import asynccontextmanager, suppress
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
@@ -310,6 +311,8 @@ async def send_error(
     error = structs.replace(error, status_hint=status)
     body = error_body(error)
     headers = [(b"content-type", media_type.encode())]
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % ceil(error.retry_after)))
     if cloud is not None:
         worded = write_cloud_error(status, error, body, cloud)
         body = worded.body

@@ -98,7 +98,7 @@ class FakeProvider:
     - a `Message`;
     - a list of events, written unchanged;
     - a `StreamError`: alone, an error response with its `status_hint`, or 500 if that is not
-      the status of an error; at the end of a list,
+      the status of an error, and with its `retry_after` as the header; at the end of a list,
       an error event of the dialect that ends the stream or, if its kind is `truncated`,
       `transport` or `stalled`, the end of the connection;
     - a `Recording` or its `Path`, transcoded if its dialect differs;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from msgspec import Struct, structs
@@ -190,7 +191,12 @@ class AnswerWriter(Struct, kw_only=True):
             error = structs.replace(error, status_hint=status)
             return _make_cloud_response(error, self.dialect, self.spoken.cloud)
         body = self.encoder.error_body(error)
-        return self._play(status, (Step(0.0, body),), is_stream=False)
+        refused = self._play(status, (Step(0.0, body),), is_stream=False)
+        if error.retry_after is None:
+            return refused
+        return structs.replace(
+            refused, headers={**JSON, "retry-after": str(ceil(error.retry_after))}
+        )
 
     def write_recording(self, recording: Recording) -> Playback:
         """Return a recorded answer, translated if necessary.
