@@ -43,6 +43,7 @@ from streamnorm import (
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.codec import BodyCodec
 from streamnorm._registry import DIALECTS
+from streamnorm.validation import validate_request
 
 ASKED: dict[str, Any] = {
     "telegraph": "ask",
@@ -112,6 +113,18 @@ def test_bound_of_a_page_s_messages_has_no_position_among_those_of_the_request(p
     tool = {"name": "x" * 600, "parameters": {}}
     with pytest.raises(DecodeError, match=r"^\$\.tools\[0\]\.name: 600 characters"):
         decode_request({**body, "messages": [], "tools": [tool]}, "ag_ui")
+
+
+@pytest.mark.parametrize("value", [[1], None, 3, True, "[1]", b"null"])
+def test_json_that_is_no_object_is_no_body(value: Any) -> None:
+    """Routes pass on what their framework has decoded, and clients send any JSON."""
+    for read in (decode_request, decode_message, Conversation.from_json, Conversation().append):
+        with pytest.raises(DecodeError, match=r"^\$: no JSON object, expected one$"):
+            read(value)
+    with pytest.raises(DecodeError, match="no JSON object"):
+        decode_request(value, "telegraph")
+    with pytest.raises(DecodeError, match="no JSON object"):
+        validate_request(value, "anthropic")
 
 
 def test_path_decides_the_dialect_of_a_request() -> None:
