@@ -223,6 +223,44 @@ def test_a_result_that_was_filled_in_comes_after_the_next_answer(
     assert again.dump(dialect, repair="fill") == made
 
 
+@each_dialect
+def test_answer_to_results_that_were_all_filled_in_comes_behind_them(dialect: str) -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,), max_tokens=5))
+    chat.append(Message("m", "m", (ToolCall("a", "f"),), "tool_use"))
+    asked = chat.dump(dialect, repair="fill")
+    for _ in range(2):  # as an agent may that its provider has paused
+        chat.append(Message("m", "m", (Text("I go on."),), "end_turn"))
+        assert chat.open_tool_calls() == ()
+        assert_prefix(asked, chat.dump(dialect, repair="fill"), dialect)
+    before = chat.dump(dialect, repair="fill")
+    chat.append_tool_result("a", "one")
+    made = chat.dump(dialect, repair="fill")
+    assert_prefix(before, made, dialect)
+    assert Loss("late_result", "messages", 1, "written as user content") in made.losses
+    again = Conversation.from_json(chat.to_json())
+    assert again == chat
+    assert again.dump(dialect, repair="fill") == made
+
+
+@each_dialect
+def test_a_turn_of_several_messages_is_filled_in_at_its_end(dialect: str) -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,), max_tokens=5))
+    chat.append(Message("m", "m", (ToolCall("a", "f"),), "tool_use"))
+    chat.append(Message("m", "m", (ToolCall("b", "f"),), "tool_use"))
+    assert [call.id for call in chat.open_tool_calls()] == ["a", "b"]
+    asked = chat.dump(dialect, repair="fill")
+    chat.append(Message("m", "m", (Text("I go on."),), "end_turn"))
+    answered = chat.dump(dialect, repair="fill")
+    assert_prefix(asked, answered, dialect)
+    for id in ("a", "b"):
+        chat.append_tool_result(id, "one")
+    made = chat.dump(dialect, repair="fill")
+    assert_prefix(answered, made, dialect)
+    again = Conversation.from_json(chat.to_json())
+    assert again == chat
+    assert again.dump(dialect, repair="fill") == made
+
+
 def test_late_result_is_the_user_s_last_message() -> None:
     chat = answered()
     chat.append_tool_result("a", "one")

@@ -245,8 +245,8 @@ class OpenCalls:
     the real result may come later, even after other messages.
 
     Args:
-        filled: Calls whose results were filled in, by the positions of their messages and their
-            ids; the set may grow.
+        filled: Calls whose results were filled in, by the position of the last message of their
+            turn then, and their ids; the set may grow.
     """
 
     def __init__(self, filled: Set[tuple[int, str]]) -> None:
@@ -254,6 +254,7 @@ class OpenCalls:
         self._late: set[str] = set()  # filled-in calls of earlier turns
         self._turn: dict[str, int] = {}  # order of the calls of the last turn, by id
         self._messages: dict[str, int] = {}  # positions of the messages of these calls
+        self._end = 0  # position of the last message of the last turn
         self._open: dict[str, ToolCall] = {}  # calls of the last turn without a result
         self._unnamed: set[str] = set()  # calls of the last turn with a minted id
         self._earlier: set[str] = set()  # calls of earlier turns
@@ -265,7 +266,7 @@ class OpenCalls:
         copied._late, copied._unnamed = set(self._late), set(self._unnamed)
         copied._turn, copied._messages = dict(self._turn), dict(self._messages)
         copied._open, copied._earlier = dict(self._open), set(self._earlier)
-        copied._in_turn = self._in_turn
+        copied._in_turn, copied._end = self._in_turn, self._end
         return copied
 
     def open(self) -> tuple[ToolCall, ...]:
@@ -273,12 +274,15 @@ class OpenCalls:
         return tuple(self._open.values())
 
     def positions(self) -> tuple[tuple[int, str], ...]:
-        """Return the message position and the id of each open call."""
-        return tuple((self._messages[id], id) for id in self._open)
+        """Return the position of the last message of the turn, and the id, of each open call."""
+        return tuple((self._end, id) for id in self._open)
 
     def is_filled(self, id: str) -> bool:
         """Return whether `dump` has written a made-up result for an open call."""
-        return (self._messages[id], id) in self._filled if id in self._open else id in self._late
+        if id not in self._open:
+            return id in self._late
+        turn = range(self._messages[id], self._end + 1)
+        return any((position, id) in self._filled for position in turn)
 
     def order(self) -> dict[str, int]:
         """Return the position of each tool call of the last assistant turn, by call id."""
@@ -323,7 +327,9 @@ class OpenCalls:
     def _add_calls(self, message: InputMessage, position: int) -> None:
         calls: dict[str, ToolCall] = {}
         unnamed: set[str] = set()
-        before = self._turn if self._in_turn else {}
+        # The model has continued with the results that a dump has filled in: this is its next turn.
+        in_turn = self._in_turn and not any(map(self.is_filled, self._open))
+        before = self._turn if in_turn else {}
         for number, call in enumerate(message.tool_calls):
             id = call.id or f"call_{position}_{number}"
             if not call.id:
@@ -336,7 +342,7 @@ class OpenCalls:
                     path=f"messages[{position}].tool_calls[{number}]",
                 )
             calls[id] = call
-        if not self._in_turn:
+        if not in_turn:
             self._earlier.update(self._turn)
             self._late.update(filter(self.is_filled, self._open))
             self._turn, self._messages, self._open, self._unnamed = {}, {}, {}, set()
@@ -345,7 +351,7 @@ class OpenCalls:
             self._turn[id], self._messages[id] = len(self._turn), position
         self._open |= calls
         self._unnamed |= unnamed
-        self._in_turn = True
+        self._in_turn, self._end = True, position
 
     def _add_results(self, message: InputMessage, position: int) -> None:
         answered: dict[str, None] = {}

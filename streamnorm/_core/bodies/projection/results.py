@@ -37,7 +37,7 @@ the misplaced ones moved."""
 
 FilledCalls: TypeAlias = Set[tuple[int, str]]
 """Calls whose missing results were filled in when an earlier state of a history was encoded, by
-the positions of their messages and their ids."""
+the position of the message behind which these results stand, and their ids."""
 
 NO_RESULT = "No result was recorded for this tool call."
 
@@ -232,18 +232,20 @@ class _Placement:
             message = messages[start]
             stop = start + 1
             if message.role == "assistant" and message.tool_calls:
-                while stop < end and messages[stop].role == "assistant":
+                # Behind results that were filled in, the model has given its next answer.
+                while (
+                    stop < end
+                    and messages[stop].role == "assistant"
+                    and not self._filled_in(message, stop - 1)
+                ):
                     message = self._fold(message, messages[stop])
                     stop += 1
                 first = stop
                 while stop < end and messages[stop].role != "assistant":
                     stop += 1
-                late = {
-                    call.id
-                    for position in range(start, first)
-                    for call in messages[position].tool_calls
-                    if (position, call.id) in self._filled
-                }
+                late: set[str] = set()
+                for position in range(start, first):
+                    late |= self._filled_in(message, position)
                 self._place_window(message, messages[first:stop], start, first, late)
             elif message.role != "assistant" and message.tool_results:
                 self._placed.append(self._move_strays(message, start))
@@ -251,6 +253,10 @@ class _Placement:
                 self._placed.append(message)
             start = stop
         return self._placed
+
+    def _filled_in(self, message: InputMessage, position: int) -> set[str]:
+        """Return the ids of a message's calls whose results were filled in behind a position."""
+        return {call.id for call in message.tool_calls if (position, call.id) in self._filled}
 
     def _fold(self, message: InputMessage, later: InputMessage) -> InputMessage:
         """Join two consecutive assistant messages, whose calls share one set of results."""
