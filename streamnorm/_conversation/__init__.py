@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any, Self, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
@@ -52,7 +52,8 @@ class Conversation:
         chat.append(InputMessage("user", (Text("How warm is it in Oslo?"),)))
         body = chat.dump("anthropic").body
 
-    A method that raises leaves the history as it was.
+    A method that raises leaves the history as it was.  `copy.copy` returns a branch: a
+    conversation with the same history, which grows by itself.
 
     Args:
         request: Request with everything but the history, such as `system` and `tools`; its
@@ -84,6 +85,16 @@ class Conversation:
     def __repr__(self) -> str:
         count = len(self._calls.open())
         return f"<Conversation: {len(self._messages)} messages, {count} open tool calls>"
+
+    def __copy__(self) -> Self:
+        return self._restore(self._base, self._messages[len(self._base.messages) :], self._filled)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self.__copy__()  # requests and messages are frozen
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
+        # Parts of a request are compared with their sources by identity, which pickle loses.
+        return type(self).from_json, (self.to_json(),)
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:
@@ -273,7 +284,7 @@ class Conversation:
     def from_json(
         cls,
         data: Body,
-    ) -> Conversation:
+    ) -> Self:
         """Return the conversation that `to_json` wrote.
 
         Args:
@@ -284,9 +295,19 @@ class Conversation:
             EncodeError: No call waits for a result.
         """
         stored = stored_from_json(data, Limits())
-        conversation = cls(stored.request)
-        conversation._filled.update(dict.fromkeys(stored.filled or ()))
-        for message in stored.appended:
+        return cls._restore(stored.request, stored.appended, stored.filled or ())
+
+    @classmethod
+    def _restore(
+        cls,
+        request: Request,
+        appended: Iterable[InputMessage],
+        filled: Iterable[tuple[int, str]],
+    ) -> Self:
+        """Return a conversation with a history, and the calls that its dumps have filled in."""
+        conversation = cls(request)
+        conversation._filled.update(dict.fromkeys(filled))
+        for message in appended:
             conversation._add(message)
         return conversation
 
