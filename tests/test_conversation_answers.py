@@ -34,6 +34,7 @@ from streamnorm import (
     ToolCall,
     TruncatedStream,
     UpstreamError,
+    decode_message,
     message_events,
 )
 from streamnorm._core.bodies.request import ToolName
@@ -482,3 +483,21 @@ def test_call_of_xais_own_tool_goes_to_no_server_that_demands_its_output(
     to_xai = chat.dump("openai_responses", server="xai")
     assert "custom_tool_call" in [item.get("type") for item in to_xai.body["input"]]
     assert to_xai.losses == ()
+
+
+def test_a_decoded_answer_has_its_dialect() -> None:
+    """What only the provider executes goes back to it, as it does from the body."""
+    search = {"id": "srvtoolu_1", "name": "web_search", "input": {"query": "Oslo"}}
+    content = [
+        {"type": "server_tool_use", **search},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+        {"type": "text", "text": "Hi"},
+    ]
+    answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+    body = {**answer, "content": content, "stop_reason": "end_turn"}
+    for item in (body, decode_message(body, "anthropic")):
+        chat = Conversation(Request(model="m", max_tokens=9))
+        chat.append(item)
+        made = chat.dump("anthropic")
+        assert made.body["messages"] == [{"role": "assistant", "content": content}]
+        assert made.losses == ()

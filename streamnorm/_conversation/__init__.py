@@ -24,7 +24,7 @@ from streamnorm._core.bodies.types import check_message_types, check_request_typ
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
-from streamnorm._core.messages import Message, message_events
+from streamnorm._core.messages import Message, MessageSource, message_events
 from streamnorm._core.tools import AnyTool
 from streamnorm._registry import detect_body, lookup
 from streamnorm.profiles import Profiles
@@ -123,8 +123,9 @@ class Conversation:
         Args:
             item: A message; an answer, such as `Stream.message`; or the body of a whole
                 response, as JSON text or as the decoded object.
-            dialect: Dialect of the answer; None to detect the dialect of a body.  An answer of
-                an unknown dialect loses its vendor fields.
+            dialect: Dialect of the answer, such as `Stream.dialect`; None to detect the dialect
+                of a body, and for a `Message` of `decode_message`, which has its own.  An answer
+                of an unknown dialect loses its vendor fields and what only its provider executes.
             server: Name of the server that answered; enables its quirks.
             reply: Response context that `dump` returned with the request; it restores the names
                 of tools.
@@ -144,6 +145,8 @@ class Conversation:
             value = body_object(item, Limits())
             dialect = dialect or detect_body(value, "response")
             item = decode_message(value, dialect, server=server)
+        elif dialect is None and isinstance(item.source, MessageSource):
+            dialect = item.source.dialect
         answer = self.append_stream(dialect=dialect, reply=reply)
         for event in message_events(item):
             answer.push(event)
