@@ -40,16 +40,15 @@ from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Capabilities, Losses
 from streamnorm._core.losses.call_results import CallResults
 from streamnorm._core.losses.executed_calls import ExecutedCalls
+from streamnorm._core.losses.joined_text import Boundaries, WholeArguments
 from streamnorm._core.losses.reducers import (
-    Boundaries,
     Citations,
     DroppedCalls,
     MessageMetadata,
+    SignatureCarriers,
     ToolCalls,
     VendorFields,
-    WholeArguments,
 )
-from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.text import TextBuffer
 
 _HIDDEN = (Reasoning, RedactedReasoning)
@@ -125,7 +124,7 @@ class Projector:
         self._citations = Citations(capabilities, losses, self.vendor_fields, stored)
         self._carriers = SignatureCarriers(capabilities, losses, stored)
         self._calls = ToolCalls(capabilities, losses)
-        self._client_calls = DroppedCalls(capabilities, stored, self._calls)
+        self._dropped_calls = DroppedCalls(capabilities, stored, self._calls)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)
@@ -198,7 +197,10 @@ class Projector:
         return self._reduce(event)
 
     def _reduce(self, event: Event) -> list[Event]:
-        if not isinstance(event, (BlockStart, SignatureDelta, BlockStop)):
+        if not (
+            isinstance(event, (BlockStart, SignatureDelta))
+            or (isinstance(event, BlockStop) and event.index in self._carriers.after)
+        ):
             return self._pass(event)
         return [out for passed in self._carriers.push(event) for out in self._pass(passed)]
 
@@ -272,7 +274,7 @@ class Projector:
             state.start = structs.replace(event, block=block)
         if (lacking := target.lacking_feature(block)) is not None:
             self._losses.add(lacking, type(block).__name__, "dropped")
-            self._client_calls.drop(event)
+            self._dropped_calls.drop(event)
             state.dropped = True
             return []
         left = None if event.extra is None else self.vendor_fields.drop(event.extra)
@@ -355,7 +357,7 @@ class Projector:
 
     def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
-            self._client_calls.append(event.index, text)
+            self._dropped_calls.append(event.index, text)
             return []
         if state.wrapped:
             return self._json(event.index, compact(text)[1:-1])
@@ -480,17 +482,17 @@ class Projector:
         if event.choice and not self._target.choices:
             return []
         stop = self._metadata.stop(event)
-        self._carriers.end()
+        if self._carriers.found or self._carriers.lent is not None:
+            self._carriers.end()
         is_cut_short = stop.reason in CUT_SHORT
         # A token limit or a refusal explains the broken call to the client; any other reason would
         # make it run what is left.
         error = _BROKEN_CALL if self.withdrawn_calls and not is_cut_short else None
         # The grammar allows no error after the first `MessageStop`.
-        if error is None and self._client_calls.are_known and not self._stopped:
+        dropped = self._dropped_calls
+        if error is None and (dropped.are_executed or dropped.calls) and not self._stopped:
             says_nothing = self._says_nothing(event.choice)
-            error = self._client_calls.error(
-                event, is_cut_short=is_cut_short, says_nothing=says_nothing
-            )
+            error = dropped.error(event, is_cut_short=is_cut_short, says_nothing=says_nothing)
         self._failed, self._stopped = error is not None, True
         return [stop if error is None else error]
 

@@ -1,4 +1,4 @@
-"""Reducers for single features of blocks: boundaries, citations, metadata, calls.
+"""Reducers for single features of blocks: citations, metadata, calls, signatures.
 
 `Projector` itself reduces the features that one event decides.
 """
@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
     Citation,
+    Image,
     Reasoning,
+    RedactedReasoning,
     ServerToolCall,
     ServerToolResult,
+    Text,
     ToolCall,
     ToolResult,
 )
@@ -22,196 +25,18 @@ from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
+    Event,
     MessageStart,
     MessageStop,
+    SignatureDelta,
     StreamError,
     Usage,
 )
-from streamnorm._core.grammar import BlockOrder
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.losses import Capabilities, Losses
-from streamnorm._core.text import TextBuffer, mint_id
-from streamnorm.partial_json import check_arguments, decode_arguments
-
-_WHITE_SPACE = " \t\r\n"
-
-# In JSON the first two occur only between tokens.  The other three occur only in strings; Python's
-# `str.splitlines`, among others, splits lines at them.
-_LINE_ENDS = (
-    *(("\r", " "), ("\n", " ")),
-    *(("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")),
-)
-
-_MERGED = "written as one block"
-
-
-class WholeArguments(Struct, eq=False):
-    """Buffer the arguments of each call for a target that writes them as one object.
-
-    Attributes:
-        losses: Counter of `broken_arguments` and `null_arguments`.
-        stored: Counter of the buffered bytes.
-        texts: Arguments of the open calls.
-    """
-
-    losses: Losses
-    stored: StoredBytes
-    texts: dict[int, TextBuffer] = {}
-
-    def append(self, index: int, text: str) -> None:
-        """Append arguments of a call."""
-        if index not in self.texts:
-            self.texts[index] = TextBuffer(stored=self.stored)
-        self.texts[index].append(text)
-
-    def sink(self, index: int) -> Callable[[str], None] | None:
-        """Return a function that appends arguments of a call; None if the call has none yet."""
-        buffer = self.texts.get(index)
-        return None if buffer is None else buffer.append
-
-    def pop(self, index: int, where: str) -> str | None:
-        """Remove and return the arguments of a call, as one line.
-
-        "" if there are no arguments.  None if they are no JSON object: the call must be dropped.
-        """
-        buffer = self.texts.pop(index, None)
-        text = ""
-        if buffer is not None:
-            text = buffer.text()
-            buffer.release()
-        # Groq's calls without arguments.
-        if text.strip() == "null":
-            self.losses.add("null_arguments", "tool call", "written as {}")
-            return ""
-        try:
-            check_arguments(text)
-        except ArgumentsError:
-            self.losses.add("broken_arguments", where, "call dropped")
-            return None
-        text = text.strip(_WHITE_SPACE)
-        for end, written in _LINE_ENDS:
-            text = text.replace(end, written)
-        return text
-
-    def discard(self, index: int, where: str) -> None:
-        """Count the arguments of an open call as lost when the stream fails."""
-        self.texts.pop(index, None)
-        self.losses.add("broken_arguments", where, "call dropped")
-
-
-class _WrittenBlock(Struct):
-    """A block that the target writes.
-
-    Attributes:
-        type: Type of the block.
-        choice: Number of its choice.
-        signature_only: Whether it has only a signature.
-        previous: Index of the block written before it.
-        signed: Whether it has a signature.
-        stopped: Whether it has stopped.
-        dropped: Whether it was withdrawn at its stop.
-    """
-
-    type: type
-    choice: int
-    signature_only: bool
-    previous: int | None = None
-    signed: bool = False
-    stopped: bool = False
-    dropped: bool = False
-
-
-class _WrittenChoice(Struct):
-    """The blocks of one choice, in the order in which a `Sequencer` writes them.
-
-    Attributes:
-        order: Order of the held blocks.
-        last: Index of the block written last.
-    """
-
-    order: BlockOrder = field(default_factory=BlockOrder)
-    last: int | None = None
-
-
-class Boundaries:
-    """Find blocks that the target merges with the previous block.
-
-    Args:
-        capabilities: Capabilities of the target.
-        losses: Counter of `boundaries`.
-
-    Attributes:
-        merged: Index of the previous block, by the index of the block that merges with it.
-    """
-
-    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
-        self.merged: dict[int, int] = {}
-        self._target = capabilities
-        self._losses = losses
-        self._blocks: dict[int, _WrittenBlock] = {}
-        self._choices: dict[int, _WrittenChoice] = {}
-
-    def start(self, index: int, choice: int, type: type, *, signature_only: bool) -> None:
-        """Add a block that the target writes.
-
-        Args:
-            index: Index of the block.
-            choice: Number of its choice.
-            type: Type of the block.
-            signature_only: Whether it has only a signature.  Readers attribute that of a text to
-                the previous block if a block of its type can be signed.
-        """
-        self._blocks[index] = _WrittenBlock(type, choice, signature_only)
-        blocks = self._choices.setdefault(choice, _WrittenChoice())
-        if not blocks.order.start(index):
-            self._write(index, blocks)
-
-    def sign(self, index: int) -> None:
-        """Mark a block as signed: text after a signature belongs to a new block."""
-        self._blocks[index].signed = True
-
-    def stop(self, index: int, *, written: bool) -> None:
-        """Record that a block has stopped, and whether the target writes the block.
-
-        Args:
-            index: Index of the block.
-            written: Whether the encoder writes the block; if not, its neighbours are adjacent.
-        """
-        block = self._blocks[index]
-        choice = self._choices[block.choice]
-        block.stopped, block.dropped = True, not written
-        if block.dropped and index == choice.last:
-            choice.last = block.previous
-        if index == choice.order.open:
-            choice.order.open = None
-            while (held := choice.order.next()) is not None:
-                if not self._blocks[held].dropped:
-                    self._write(held, choice)
-
-    def _write(self, index: int, choice: _WrittenChoice) -> None:
-        """Append a written block; count its boundary if the target loses it."""
-        block = self._blocks[index]
-        if choice.last is not None and self._merge(self._blocks[choice.last], block):
-            self._losses.add("boundaries", self._blocks[choice.last].type.__name__, _MERGED)
-            self.merged[index] = choice.last
-        block.previous, choice.last = choice.last, index
-        if not block.stopped and not issubclass(block.type, self._target.overlapping):
-            choice.order.open = index
-
-    def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
-        """Return whether clients of the target join a block to the previous block."""
-        # Google asks clients not to merge signed parts with others.
-        if previous.signed or previous.type not in self._target.joined:
-            return False
-        if block.type is previous.type:
-            return True
-        # A thought is marked as one even where its text is hidden.
-        return (
-            block.signature_only
-            and block.type is not Reasoning
-            and previous.type in self._target.signed
-        )
+from streamnorm._core.losses import Capabilities, Losses, drop_signature
+from streamnorm._core.text import SignatureCarrier, TextBuffer, mint_id, read_carrier, write_carrier
+from streamnorm.partial_json import decode_arguments
 
 
 class Citations(Struct, eq=False):
@@ -532,11 +357,6 @@ class DroppedCalls(Struct, eq=False):
     answered: set[str] = set()
     are_executed: bool = False
 
-    @property
-    def are_known(self) -> bool:
-        """Whether there may be an error."""
-        return self.are_executed or bool(self.calls)
-
     def drop(self, start: BlockStart) -> None:
         """Record a dropped block, if it is a tool call or the result of one."""
         match start.block:
@@ -598,3 +418,180 @@ class DroppedCalls(Struct, eq=False):
         message = f"{kind} waits for the client, expected a call that {self.target.dialect} has"
         # The same request leads to the same answer, so a retry is useless.
         return StreamError("malformed", message, kind, 400, retryable=False)
+
+
+class SignatureCarriers(Struct, eq=False):
+    """Move signatures that the target cannot attach to a block into reasoning blocks, and back.
+
+    Google signs tool calls and texts, and requires the signature of a call to be sent back with
+    it.  For a dialect that can sign only reasoning, an empty reasoning block carries it: before a
+    call, which it names, since clients move reasoning before all calls; after a text.
+
+    Google's Interactions API signs the reasoning before a call instead.  Clients of a dialect that
+    signs calls may send no reasoning back: the first call behind it gets the signature.
+
+    Attributes:
+        target: Capabilities of the target.
+        losses: Counter of `signature`: carried signatures whose call does not follow.
+        stored: Counter of signatures that wait for their block, or for its end.
+        after: Carriers to emit at the stop of their block, each with its signature.
+        found: Carried signatures of later calls, by call id.
+        lent: Signature of the reasoning that was signed last, and its choice, until a block starts.
+        starts: Starts of blocks whose signature needs a carrier.
+        count: Number of carriers.
+    """
+
+    target: Capabilities
+    losses: Losses
+    stored: StoredBytes
+    after: dict[int, tuple[list[Event], SignatureDelta]] = {}
+    found: dict[str, SignatureCarrier] = {}
+    lent: tuple[SignatureDelta, int] | None = None
+    starts: dict[int, BlockStart] = {}
+    count: int = 0
+
+    def push(self, event: Event) -> list[Event]:
+        """Return an event, and the block that carries its signature if the target needs it."""
+        match event:
+            case BlockStart(index, block):
+                lent = self._take_lent(event)
+                is_written = self.target.choices or not event.choice
+                if is_written and isinstance(block, self._carried_types):
+                    self.starts[index] = event
+                if isinstance(block, ToolCall):
+                    return self._start_call(event, block, lent)
+                if isinstance(block, Image) and Image not in self.target.signed:
+                    return [structs.replace(event, block=drop_signature(block, self.losses))]
+                # Google has no redacted thought: what is redacted for others is a signature there.
+                if isinstance(block, RedactedReasoning) and self._is_signature(block):
+                    start = structs.replace(event, block=Reasoning())
+                    return [start, SignatureDelta(index, block.data, block.issuer, block.id)]
+            case SignatureDelta(index) if index in self.starts:
+                self._pop_carrier(index)
+                self.stored.add(text_bytes(event.signature))
+                self.after[index] = self._carrier(self.starts[index], event), event
+                return []
+            case BlockStop(index):
+                return [event, *self._pop_carrier(index)]
+            case _:
+                pass
+        return [event]
+
+    def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
+        """Return the signature that `event` carries for a block that the target can sign."""
+        # Only signatures without an issuer can be our carriers: those of vendors are not read.
+        carried = read_carrier(event.signature) if event.issuer is None else None
+        if carried is None or (ToolCall if carried.id else Text) not in self.target.signed:
+            return None
+        if carried.id:
+            self.stored.add(text_bytes(carried.signature))
+            self.found[carried.id] = carried
+        return carried
+
+    def lend(self, event: SignatureDelta, start: BlockStart) -> bool:
+        """Store a signature of reasoning for a call that directly follows the reasoning.
+
+        Args:
+            event: The signature.
+            start: Start of the reasoning.
+
+        Returns:
+            Whether the signature can go on nothing but a call.
+        """
+        if event.issuer is None:  # our own carrier
+            return False
+        if ToolCall not in self._carried_types and event.issuer != self.target.call_issuer:
+            return False
+        self._drop_lent()
+        self.lent = event, start.choice
+        self.stored.add(text_bytes(event.signature))
+        return Reasoning not in self.target.signed
+
+    def _take_lent(self, start: BlockStart) -> SignatureDelta | None:
+        """Return the signature of the reasoning directly before a call, if the call may need it."""
+        if self.lent is None:
+            return None
+        lent, choice = self.lent
+        call, compares = start.block, ToolCall in self._carried_types
+        needs = isinstance(call, ToolCall) and (compares or call.signature is None)
+        if not needs or choice != start.choice:
+            self._drop_lent()
+            return None
+        self.lent = None
+        self.stored.release(text_bytes(lent.signature))
+        return SignatureDelta(start.index, lent.signature, lent.issuer)
+
+    def _drop_lent(self) -> None:
+        """Forget the signature for a following call; count it as lost if it is nowhere else."""
+        if self.lent is None:
+            return
+        self.stored.release(text_bytes(self.lent[0].signature))
+        self.lent = None
+        if Reasoning not in self.target.signed:
+            self.losses.add("signature", "Reasoning", "dropped")
+
+    def _pop_carrier(self, index: int) -> list[Event]:
+        """Remove and return the events that carry a block's signature; [] if there are none."""
+        if index not in self.after:
+            return []
+        carrier, signed = self.after.pop(index)
+        self.stored.release(text_bytes(signed.signature))
+        return carrier
+
+    def end(self) -> None:
+        """Count each carried signature whose tool call did not follow as lost."""
+        self._drop_lent()
+        for _ in range(len(self.found)):
+            self.losses.add("signature", "ToolCall", "dropped")
+        self.found.clear()
+
+    def _start_call(
+        self, event: BlockStart, call: ToolCall, lent: SignatureDelta | None
+    ) -> list[Event]:
+        is_carried = isinstance(call, self._carried_types)
+        own = call.signature, call.issuer
+        if is_carried and lent is not None and own == (lent.signature, lent.issuer):
+            # The reasoning has it already: both were written for clients that send one of them.
+            return [structs.replace(event, block=_without_signature(call))]
+        signed = None if is_carried else lent
+        if (found := self.found.pop(call.id, None)) is not None:
+            self.stored.release(text_bytes(found.signature))
+            signed = SignatureDelta(event.index, found.signature, found.issuer)
+        if call.signature is not None:
+            signed = SignatureDelta(event.index, call.signature, call.issuer)
+            event = structs.replace(event, block=_without_signature(call))
+        if signed is None:
+            return [event]
+        is_open = event.index in self.starts
+        return [*self._carrier(event, signed), event] if is_open else [event, signed]
+
+    def _carrier(self, start: BlockStart, signed: SignatureDelta) -> list[Event]:
+        id = start.block.id if isinstance(start.block, ToolCall) else ""
+        carried = SignatureCarrier(signed.signature, signed.issuer, id)
+        self.count += 1
+        index = -self.count
+        return [
+            BlockStart(index, Reasoning(), start.choice),
+            SignatureDelta(index, write_carrier(carried), None),
+            BlockStop(index),
+        ]
+
+    @property
+    def _carried_types(self) -> tuple[type, ...]:
+        """Types of blocks whose signature goes on reasoning."""
+        signed = self.target.signed if self._carries else (Text, ToolCall)
+        return tuple(kind for kind in (Text, ToolCall) if kind not in signed)
+
+    @property
+    def _carries(self) -> bool:
+        return self.target.reasoning and Reasoning in self.target.signed
+
+    def _is_signature(self, block: RedactedReasoning) -> bool:
+        """Return whether the target writes redacted reasoning as a signature."""
+        # Redacted reasoning of any other issuer is written with a tag, and read back as such.
+        issuer = self.target.redacted_as_signature_of if self._carries else None
+        return bool(block.data) and block.issuer == issuer is not None
+
+
+def _without_signature(call: ToolCall) -> ToolCall:
+    return structs.replace(call, signature=None, issuer=None)

@@ -21,7 +21,7 @@ from streamnorm import (
 )
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses
-from streamnorm._core.losses.reducers import Boundaries, WholeArguments
+from streamnorm._core.losses.joined_text import Boundaries, WholeArguments
 from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")

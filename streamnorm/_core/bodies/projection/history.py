@@ -1,7 +1,7 @@
 """Projection of history: reasoning and signatures of other vendors, and media.
 
 A client whose dialect can sign only reasoning receives the signatures of calls and texts on
-empty reasoning blocks (see `losses.signatures`), and sends these carriers back.
+empty reasoning blocks (see `SignatureCarriers`), and sends these carriers back.
 """
 
 from __future__ import annotations
