@@ -30,6 +30,10 @@ from streamnorm.sse import SSEDecoder
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # white space and the byte order mark
 _FIRST_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
+# The other 3xx name no URL to ask instead (RFC 9110, section 15.4).
+_REDIRECTS = (301, 302, 303, 307, 308)
+_REDIRECT = "redirect"  # the code, which a log shows without the message
+_REDIRECT_HINT = " (a redirect, which is not followed: is the URL of the request right?)"
 
 Verdict: TypeAlias = Literal["open", "sniff", "collect"]
 
@@ -157,10 +161,12 @@ class Gate:
             return reported
         if not self._has_error:
             reported = self._streamed_error(body) or reported
-        found = unreadable or body_kind(body)
+        found, code = unreadable or body_kind(body), self._error_type
+        if self._status in _REDIRECTS:
+            found, code = found + _REDIRECT_HINT, code or _REDIRECT
         plain = upstream_error(f"HTTP {self._status} with {found}", status=self._status)
         if reported.kind != "upstream":
-            return structs.replace(plain, code=self._error_type, status_hint=self._status)
+            return structs.replace(plain, code=code, status_hint=self._status)
         return structs.replace(
             reported,
             code=reported.code or self._error_type,

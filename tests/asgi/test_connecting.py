@@ -32,7 +32,11 @@ REFUSALS: dict[str, tuple[int, str, bytes, int, str]] = {
     "429": (429, "application/json", SLOW, 429, "slow down"),
     "500": (500, "text/plain", b"", 500, "HTTP 500 with an empty body"),
     "HTML 503": (503, "text/html", b"<html>secret", 503, "HTTP 503 with an HTML page"),
-    "redirect": (307, "text/html", b"<html>secret", 502, "HTTP 307 with an HTML page"),
+    "redirect": (
+        *(307, "text/html", b"<html>secret", 502),
+        "HTTP 307 with an HTML page (a redirect, which is not followed: is the URL of the request "
+        "right?)",
+    ),
     "HTML 200": (
         *(200, "text/html", b"<html>secret"),
         *(502, "an HTML page, expected an event stream (is the URL of the request right?)"),

@@ -38,6 +38,7 @@ from streamnorm.asgi import EventStreamResponse
 pytestmark = pytest.mark.anyio
 
 ERROR = frame({"error": {"message": "slow down", "type": "rate_limit_error"}})
+REDIRECT = " (a redirect, which is not followed: is the URL of the request right?)"
 
 
 async def test_default_headers_prevent_buffering_and_caching() -> None:
@@ -122,7 +123,7 @@ async def test_end_closes_the_source_and_calls_on_end() -> None:
         ((b'{"error":{"message":"no key"}}', 401), 401, "authentication_error", "no key"),
         ((b'{"error":{"message":"slow"}}', 429), 429, "rate_limit_error", "slow"),
         ((b"sorry", 529), 529, "overloaded_error", "HTTP 529 with plain text"),
-        ((b"", 307), 502, "api_error", "HTTP 307 with an empty body"),
+        ((b"", 307), 502, "api_error", f"HTTP 307 with an empty body{REDIRECT}"),
         ((b'{"error":{"message":"x","type":"y"}}', 200), 502, "api_error", "x"),
         (
             (b"<html>", 200, "text/html"),

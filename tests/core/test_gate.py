@@ -202,7 +202,7 @@ def test_blank_body_of_json_is_no_stream() -> None:
 @pytest.mark.parametrize(
     ("status", "retryable"),
     [
-        (302, None),
+        (304, None),
         (400, False),
         (401, False),
         (404, False),
@@ -298,6 +298,27 @@ def test_error_without_a_message_is_named_by_its_status() -> None:
     run(door, [b'{"error":{"message":"","type":"server_error"}}'])
     assert door.error is not None
     assert (door.error.message, door.error.code) == ("HTTP 500 with a JSON body", "server_error")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirect_is_named_as_one(status: int) -> None:
+    """A base URL with http where the server demands https, or without its prefix."""
+    door = gate(status, "text/html")
+    run(door, [b"<html>moved to https://elsewhere.example</html>"])
+    assert door.error is not None
+    assert door.error.message == (
+        f"HTTP {status} with an HTML page "
+        "(a redirect, which is not followed: is the URL of the request right?)"
+    )
+    assert (door.error.code, door.error.status_hint) == ("redirect", status)
+
+
+@pytest.mark.parametrize("status", [300, 304, 400])
+def test_status_without_another_url_is_no_redirect(status: int) -> None:
+    door = gate(status, "text/html")
+    run(door, [b"<html>"])
+    assert door.error is not None
+    assert (door.error.message, door.error.code) == (f"HTTP {status} with an HTML page", None)
 
 
 @pytest.mark.parametrize("status", [200, 500])

@@ -22,7 +22,7 @@ from support.gateway.upstreams import (
 )
 from support.openai_chat.chunks import DONE, chunk
 
-from streamnorm import Completed, Usage
+from streamnorm import Completed, Failed, Usage
 from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
 from streamnorm.testing import FakeProvider
 from streamnorm.validation import validate
@@ -312,15 +312,22 @@ async def test_failure_of_an_upstream_outranks_a_request_that_another_cannot_car
     assert second.requests == []
 
 
-async def test_redirect_is_not_followed() -> None:
-    elsewhere = StepUpstream()
+async def test_redirect_is_not_followed_and_named_in_the_log() -> None:
+    elsewhere, records = StepUpstream(), Records()
     async with served(elsewhere) as target:
         upstream = StepUpstream([Head(307, {"location": f"{target}/v1/chat/completions"})])
-        async with gateway(upstream) as url:
+        async with gateway(upstream, observers=(records,)) as url:
             response = await asked(url, "anthropic")
     assert response.status_code == 502
+    assert response.json()["error"]["message"] == (
+        "HTTP 307 with an empty body "
+        "(a redirect, which is not followed: is the URL of the request right?)"
+    )
     assert target not in response.text
     assert elsewhere.requests == []
+    (call,) = records.ended
+    assert isinstance(call.outcome, Failed)
+    assert call.outcome.error.code == "redirect"
 
 
 async def test_rate_limit_headers_reach_the_client() -> None:

@@ -159,11 +159,14 @@ def test_error_of_the_provider_passes_unchanged() -> None:
     assert (got.error.kind, got.error.message) == ("upstream", "no such response")
 
 
+REDIRECT = " (a redirect, which is not followed: is the URL of the request right?)"
+
+
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
         (500, b"<html>", "HTTP 500 with an HTML page"),
-        (307, b"", "HTTP 307 with an empty body"),
+        (307, b"", f"HTTP 307 with an empty body{REDIRECT}"),
         (200, b"<html>", "an HTML page, expected an answer of openai_responses"),
         (200, b"", "an empty body, expected an answer of openai_responses"),
         (200, b"[1]", "a JSON body, expected an answer of openai_responses"),
