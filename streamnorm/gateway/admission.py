@@ -467,11 +467,13 @@ MAX_KEY_BYTES = 512
 _BEARER = "bearer "
 # A name of this form is shown in errors.  What stands in its place may be a key.
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
-# What a header may hold.
-_KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_BYTES}}}", re.ASCII)
+# What a header may hold.  Of NAME="value" in a file, docker's --env-file leaves the quotes on.
+_KEY = re.compile(rf"(?!['\"])[!-~]{{1,{MAX_KEY_BYTES}}}(?<!['\"])", re.ASCII)
 
 
-def resolve_key(place: str, where: str, environ: Mapping[str, str], other: str = "") -> str:
+def resolve_key(
+    place: str, where: str, environ: Mapping[str, str], other: str = "", wanted: str = "a key"
+) -> str:
     """Return the value of the environment variable in `env:NAME`.
 
     Args:
@@ -479,6 +481,7 @@ def resolve_key(place: str, where: str, environ: Mapping[str, str], other: str =
         where: That key.
         environ: The environment.
         other: Other values of the key, for the error message.
+        wanted: What the variable holds, for the error message.
 
     Raises:
         ConfigError: It is no such place, or the variable is not set or empty.
@@ -490,7 +493,7 @@ def resolve_key(place: str, where: str, environ: Mapping[str, str], other: str =
     value = environ.get(variable, "")
     if not value:
         state = "empty" if variable in environ else "not set"
-        raise ConfigError(f"{where}: {variable} is {state} in the environment, expected a key")
+        raise ConfigError(f"{where}: {variable} is {state} in the environment, expected {wanted}")
     return value
 
 
@@ -498,12 +501,12 @@ def check_key(key: str, where: str, min_chars: int = 1) -> str:
     """Check that a header can hold a key, and return the key.
 
     Raises:
-        ConfigError: No header can hold it, or it is too long or too short.
+        ConfigError: No header can hold it, it is quoted, or it is too long or too short.
     """
     if not _KEY.fullmatch(key) or len(key) < min_chars:
         raise ConfigError(
             f"{where}: a key of {len(key)} characters, expected {min_chars} to {MAX_KEY_BYTES} "
-            "characters of ASCII without spaces"
+            "characters of ASCII without spaces, in no quotation marks"
         )
     return key
 

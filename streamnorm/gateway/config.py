@@ -21,10 +21,10 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
 from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.errors import StreamnormError, did_you_mean
@@ -45,6 +45,7 @@ _Bound: TypeAlias = Annotated[int, Meta(ge=1)]
 # with so many take some 150 MB and a second.
 _MAX_JSON_VALUES = 500_000
 _UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_UNKNOWN_VALUE = "Invalid enum value "
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Names: TypeAlias = Annotated[list[_Name], Meta(min_length=1)]
 
@@ -374,19 +375,32 @@ def check_config(config: Config) -> Config:
 
 
 def _suggestion(problem: str, path: str, type: type[Struct]) -> str:
-    """Return a hint for an unknown key: a similar key, or all keys; "" for other problems.
+    """Return a hint for an unknown key or value: what is expected; "" for other problems.
 
     Args:
         problem: What msgspec found.
-        path: The path of the table below the one that was read.
+        path: The path of the table, or of the value, below the table that was read.
         type: The type of that.
     """
+    table = ModelConfig if path.startswith("models[") else type
+    if problem.startswith(_UNKNOWN_VALUE):
+        key = path.rpartition(".")[2].partition("[")[0]
+        return f"; expected one of {', '.join(_values_of(get_type_hints(table)[key]))}"
     found = _UNKNOWN_KEY.fullmatch(problem)
     if found is None:
         return ""
-    table = ModelConfig if path.startswith("models[") else type
-    known = [field.name for field in structs.fields(table)]
+    # TOML ends a table at the next one, not at an empty line.
+    if table is not Config and found[1] in Config.__struct_fields__:
+        return "; a key of the top, expected above the first table"
+    known = table.__struct_fields__
     return did_you_mean(found[1], known) or f"; expected one of {', '.join(known)}"
+
+
+def _values_of(annotation: object) -> list[str]:
+    """Return the values of the `Literal` in an annotation."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [value for part in get_args(annotation) for value in _values_of(part)]
 
 
 def _convert(value: object, type: type[T], where: str) -> T:

@@ -236,7 +236,7 @@ def resolve_shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
             have a store of its own.
     """
     if url.startswith(_PLACE):
-        url = resolve_key(url, where, environ)
+        url = resolve_key(url, where, environ, wanted="the URL of a store")
     if url == _MEMORY and is_worker(environ):
         raise ConfigError(
             f"{where}: memory: in a worker process, expected sqlite: or redis:, "

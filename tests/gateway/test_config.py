@@ -124,6 +124,22 @@ def test_configuration_is_read(written: Any) -> None:
             f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local']\nmax_token = 5",
             "models[0]: object contains unknown field `max_token`; did you mean max_tokens?",
         ),
+        # In TOML a key belongs to the table above it, whatever line is empty between them.
+        (
+            f'{UPSTREAM}\nclient_keys = "env:KEYS"',
+            "upstreams.local: object contains unknown field `client_keys`; "
+            "a key of the top, expected above the first table",
+        ),
+        (
+            f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local']\n\nretries = 2",
+            "models[0]: object contains unknown field `retries`; "
+            "a key of the top, expected above the first table",
+        ),
+        (
+            f"{UPSTREAM}[log]\nurl = 'memory:'\nstate = 'memory:'",
+            "log: object contains unknown field `state`; "
+            "a key of the top, expected above the first table",
+        ),
         (f"{UPSTREAM}normalize = 5", "upstreams.local.normalize: expected `bool`, got `int`"),
         (
             '[upstreams.local]\ndialect = "openai_chat"',
@@ -132,7 +148,30 @@ def test_configuration_is_read(written: Any) -> None:
         (f'keepalive_s = "5"\n{UPSTREAM}', "keepalive_s: expected `float`, got `str`"),
         (f"keepalive_s = true\n{UPSTREAM}", "keepalive_s: expected `float`, got `bool`"),
         (f"max_streams = 1.5\n{UPSTREAM}", "max_streams: expected `int`, got `float`"),
-        (f'on_disconnect = "stop"\n{UPSTREAM}', "on_disconnect: invalid enum value 'stop'"),
+        (
+            f'on_disconnect = "stop"\n{UPSTREAM}',
+            "on_disconnect: invalid enum value 'stop'; expected one of cancel, drain",
+        ),
+        (
+            f'{UPSTREAM}transport = "ws"',
+            "upstreams.local.transport: invalid enum value 'ws'; expected one of http, websocket",
+        ),
+        (
+            f'{UPSTREAM}framing = "events"',
+            "upstreams.local.framing: invalid enum value 'events'; expected one of sse, ",
+        ),
+        (
+            f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local']\nbalance = 'random'",
+            "models[0].balance: invalid enum value 'random'; expected one of conversation, ",
+        ),
+        (
+            f"{UPSTREAM}[pages.ag_ui]\nmodel = 'm'\ntools = ['search']",
+            "pages.ag_ui.tools[0]: invalid enum value 'search'; expected one of web_search, ",
+        ),
+        (
+            f"{UPSTREAM}[log]\nurl = 'memory:'\nmode = 'try'",
+            "log.mode: invalid enum value 'try'; expected one of require, best_effort",
+        ),
         (f"models = 5\n{UPSTREAM}", "models: expected `array`, got `int`"),
         # bounds
         *[
@@ -257,6 +296,20 @@ def test_missing_key_names_its_place_and_is_not_shown(
 def test_key_that_no_header_can_hold_is_refused(written: Any, key: str) -> None:
     found = problem(written(f'{UPSTREAM}key = "env:NAME"'), {"NAME": key})
     assert found.startswith("upstreams.local.key: a key of 1")
+    assert CANARY not in found
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize("where", ["upstreams.local.key", "client_keys"])
+def test_quoted_key_is_refused(written: Any, where: str, quote: str) -> None:
+    """`docker run --env-file` leaves the quotation marks of NAME="..." on the value."""
+    if where == "client_keys":
+        text, value = f'{where} = "env:NAME"\n{UPSTREAM}', f"{quote}{CANARY},k-2{quote}"
+    else:
+        text, value = f'{UPSTREAM}key = "env:NAME"', f"{quote}{CANARY}{quote}"
+    found = problem(written(text), {"NAME": value})
+    assert found.startswith(f"{where}: a key of 1")
+    assert found.endswith("characters of ASCII without spaces, in no quotation marks")
     assert CANARY not in found
 
 

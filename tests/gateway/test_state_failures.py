@@ -230,7 +230,7 @@ async def test_file_in_a_directory_that_does_not_exist_is_refused(tmp_path: Path
         ("disk", "state: no URL of a store, expected memory:, sqlite:PATH or redis://HOST"),
         ("sqlite:", "state: no URL of a store"),
         ("memory:x", "state: no URL of a store"),
-        ("env:STATE", "state: STATE is not set in the environment"),
+        ("env:STATE", "state: STATE is not set in the environment, expected the URL of a store"),
         ("env:", "state: no place of a key"),
         (f"redis://:{CANARY}@here:port", "state: "),
     ],
