@@ -226,6 +226,9 @@ def test_deployment_gives_the_gateway_its_time() -> None:
         if name == "drain_grace_s"
     )
     assert pod["terminationGracePeriodSeconds"] > grace + 5
+    # hypercorn's own grace is 3 s, and then it cuts what runs without an event.
+    (seconds,) = re.findall(r"hypercorn .* --graceful-timeout (\d+)", DEPLOY)
+    assert int(seconds) >= grace + 5
     assert container["readinessProbe"]["httpGet"]["path"] == "/healthz"
     port = container["ports"][0]["containerPort"]
     arguments = container["args"]
@@ -244,6 +247,10 @@ def test_proxies_and_the_autoscaler_of_the_page_suit_the_gateway() -> None:
     size = f"{config.max_body_bytes >> 20}m"
     assert nginx_ingress["nginx.ingress.kubernetes.io/proxy-body-size"] == size
     assert f"client_max_body_size {size};" in nginx
+    # Else nginx asks no gateway for 10 s where both were restarted within that time.
+    servers = re.findall(r"^    server \d.*;$", nginx, re.MULTILINE)
+    assert len(servers) == 2
+    assert all(server.endswith(" max_fails=0;") for server in servers)
     assert all("timeout_seconds=60" in value or "least_outst" in value for value in alb.values())
     (metric,) = autoscaler["spec"]["metrics"]
     assert metric["pods"]["metric"]["name"] in METRICS

@@ -13,6 +13,7 @@ import aiohttp.client_proto
 import aiohttp.http_parser
 import httpx
 import pytest
+from support.gateway.processes import gateway_process
 from support.gateway.servers import gateway_config, served
 from support.gateway.upstreams import ANSWER, Records, asked, opened
 from support.http.raw_http import raw_upstream, refuse_tls, reset, serving
@@ -66,6 +67,19 @@ async def test_unknown_authority(tmp_path: Path) -> None:
             " unable to get local issuer certificate",
         )
         assert upstream.requests == []
+
+
+@pytest.mark.slow
+async def test_authority_of_the_environment_is_trusted_and_its_proxies_are_not_used(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    environ = {"SSL_CERT_FILE": str(authority.file), "NO_PROXY": ""}
+    environ |= dict.fromkeys(("HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+    with authority.upstream() as upstream:
+        async with gateway_process(upstream.url, tmp_path, environ=environ) as gateway:
+            await asked(gateway.url, "anthropic")
+    assert upstream.targets == [b"/v1/chat/completions"]
 
 
 @pytest.mark.parametrize(

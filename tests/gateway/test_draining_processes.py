@@ -52,6 +52,26 @@ async def test_running_stream_gets_its_grace_and_an_error_event(
     assert upstream.left == 1
 
 
+async def test_hypercorn_leaves_a_stream_the_grace_of_its_documented_command(
+    tmp_path: Path,
+) -> None:
+    """By itself it cuts a stream after 3 s, without an event."""
+    upstream = StepUpstream([ANSWER[0], 3.5, *ANSWER[1:]])
+    async with (
+        served(upstream) as upstream_url,
+        gateway_process(
+            upstream_url, tmp_path, COMMANDS["hypercorn"], settings="drain_grace_s = 20"
+        ) as gateway,
+        httpx.AsyncClient() as http,
+        opened(http, gateway.url, "anthropic") as response,
+    ):
+        body = response.aiter_raw()
+        await anext(body)
+        gateway.process.send_signal(signal.SIGTERM)
+        rest = b"".join([chunk async for chunk in body])
+    assert b"message_stop" in rest
+
+
 @pytest.mark.parametrize("is_short", [True, False])
 @pytest.mark.parametrize("command", ["serve", "uvicorn_h11", "hypercorn"])
 async def test_stream_without_a_client_has_its_grace(

@@ -25,7 +25,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "uvicorn_h11": (*_UVICORN, "--http", "h11"),
     "uvicorn_httptools": (*_UVICORN, "--http", "httptools"),
     "uvicorn_workers": (*_UVICORN, "--workers", "2"),
-    "hypercorn": ("hypercorn", "APP()", "--bind", "127.0.0.1:PORT", "--workers", "0"),
+    "hypercorn": (
+        *("hypercorn", "APP()", "--bind", "127.0.0.1:PORT", "--workers", "0"),
+        *("--graceful-timeout", "30"),
+    ),
 }
 """What each server runs as; see `gateway_process`."""
 
