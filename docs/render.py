@@ -98,7 +98,10 @@ LOSSES = {
     ),
     "custom_tool": ("a call with free text", "written as a function of one string"),
     "custom_tool_members": ("members beside the text that a custom call wraps", "dropped"),
-    "duplicate_id": ("a second call with the same id", "written with an id of its own"),
+    "duplicate_id": (
+        "a call with the id of another one, in the answer or in the request's history",
+        "written with an id of its own",
+    ),
     "empty_block": ("a text block without text", "dropped"),
     "executed_call": ("a call that an agent or provider has executed, or its result", "dropped"),
     "extra": ("a field of the answer that only its vendor knows", "dropped"),

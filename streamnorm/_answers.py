@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from streamnorm._bodies import Encoded, codec_of, dialect_of
+from streamnorm._core.bodies.chats import CallIds
 from streamnorm._core.bodies.fields import Body, CleanedBody, body_object
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
@@ -184,6 +185,8 @@ def encoded_message(
     message = _clean_message(message, losses)
     if not came_from(message, target.name):
         message = without_executed_calls(message, losses)
+        if reply is not None and reply.calls:
+            message = _name_calls(message, CallIds(reply.calls, losses))
     codec = codec_of(target)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
     # The calls of another choice may have changed alone, which is no field of the message.
@@ -222,6 +225,16 @@ def _restore_calls(message: Message, reply: Reply, losses: Losses) -> Message:
     if isinstance(last, StreamError):
         raise FailedAnswer(last)
     return structs.replace(accumulate(events), source=source)
+
+
+def _name_calls(message: Message, ids: CallIds) -> Message:
+    """Return a message whose tool calls have ids of their own, in all choices."""
+    blocks = tuple(map(ids.rename, message.blocks))
+    source = message.source
+    if isinstance(source, MessageSource) and source.choices:
+        others = tuple((number, _name_calls(each, ids)) for number, each in source.choices)
+        source = structs.replace(source, choices=others)
+    return structs.replace(message, blocks=blocks, source=source)
 
 
 def _clean_message(message: Message, losses: Losses) -> Message:

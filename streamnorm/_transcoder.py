@@ -101,8 +101,8 @@ class Transcoder:
             known, and `max_accumulated_bytes` bounds what decoder and encoder store.
         reply: What `encode_request` returned for the request that is answered: calls get the
             client's names, namespaces and kinds back, as they arrive, and the response the
-            client's fields.  For a page, calls get ids that no call of its chat has, and errors
-            may be written without details of the provider's account.
+            client's fields.  In another dialect, calls get ids that no earlier call has.  For a
+            page, errors may be written without details of the provider's account.
         framing: How the events stand in the bytes that are read; None for that of their dialect.
         to_framing: How they stand in the bytes that are written; None for the framing of `to`.
             Original bytes are returned if it is `framing`, too.
@@ -166,7 +166,7 @@ class Transcoder:
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         self._restorer: ToolCallRestorer | None = None
         self._sinks: RestoringSinks | None = None
-        self._call_ids: CallIds | None = None  # of a page's chat
+        self._call_ids: CallIds | None = None  # of the conversation
         if reply is not None:
             self._encoder.response_fields = reply.response
             if reply.calls is not None:
@@ -406,12 +406,14 @@ class Transcoder:
         self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
 
     def _name_calls(self, earlier: dict[str, bool]) -> None:
-        """Set up `CallIds`, which makes the ids of tool calls unique within a chat."""
+        """Set up `CallIds`, which makes the ids of tool calls unique within a conversation."""
         from streamnorm._core.bodies.chats import CallIds
 
         if isinstance(self._encoder, RunEncoder):
             self._encoder.earlier_calls = earlier
             self._call_ids = CallIds(earlier)
+        elif self._decoder.dialect != self._encoder.dialect:
+            self._call_ids = CallIds(earlier, self._encoder.loss_counter)
 
     def _decide(self) -> None:
         """Choose between passthrough and re-encoding once the source dialect is known."""
@@ -547,7 +549,7 @@ class Transcoder:
 
 
 def _with_own_id(event: Event, ids: CallIds) -> Event:
-    """Return an event whose call or result has the id that is unique within the chat."""
+    """Return an event whose call or result has an id that is unique within the conversation."""
     if not isinstance(event, BlockStart):
         return event
     renamed = ids.rename(event.block)

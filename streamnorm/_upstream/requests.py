@@ -348,8 +348,9 @@ def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
 
 def _answer_to(reply: Reply, codec: RequestReader, body: dict[str, Any], request: Request) -> Reply:
     """Return a `Reply` with the request's tool calls and the fields that the response echoes."""
-    if isinstance(codec, PageCodec):
-        reply = structs.replace(reply, calls=calls_of(request.messages))
+    calls = calls_of(request.messages)
+    if calls or isinstance(codec, PageCodec):
+        reply = structs.replace(reply, calls=calls)
     if codec.echoed_fields is None:
         return reply
     return structs.replace(reply, response={**codec.echoed_fields(body), **reply.response})

@@ -303,7 +303,7 @@ def test_message_with_a_name_keeps_it() -> None:
     assert (run.message.id, run.message.model) == ("m", "x")
 
 
-# Calls of a page
+# Ids of calls
 
 
 RESULTS = {"ui_message_stream": "tool-output-available", "ag_ui": "TOOL_CALL_RESULT"}
@@ -322,13 +322,24 @@ def test_no_call_gets_the_id_of_an_earlier_call_of_the_page(source: str, page: s
     assert run.losses == ()
 
 
-@pytest.mark.parametrize("to", ["anthropic", "openai_chat"])
-def test_clients_that_are_no_page_get_the_ids_of_the_provider(to: str) -> None:
-    frames = answer("openai_chat", ("f", ["{}"]))
+@pytest.mark.parametrize("to", ["anthropic", "openai_responses", "gemini", "bedrock_converse"])
+def test_no_call_gets_the_id_of_an_earlier_call_of_another_dialects_client(to: str) -> None:
+    """Claude Code leaves out a call whose id it knows, and the model calls again without end."""
+    frames = answer("openai_chat", ("f", ['{"a"', ":1}"]), ("f", ["{}"]), ("f", ["{}"]))
     run = Transcoder("openai_chat", to, reply=EARLIER)
     out = b"".join(data for frame in frames for data in run.feed(frame))
+    assert all(out.count(b'"%s"' % id) for id in (b"c0-2", b"c1-2", b"c2"))
+    assert not any(out.count(b'"%s"' % id) for id in (b"c0", b"c1"))
+    assert [block.id for block in run.message.tool_calls] == ["c0-2", "c1-2", "c2"]
+    assert Loss("duplicate_id", "tool call", 2, "written with an id of its own") in run.losses
+
+
+def test_client_of_the_same_dialect_gets_the_ids_of_the_provider() -> None:
+    frames = answer("openai_chat", ("f", ["{}"]))
+    run = Transcoder("openai_chat", "openai_chat", reply=EARLIER)
+    out = b"".join(data for frame in frames for data in run.feed(frame))
     assert b"c0-2" not in out
-    assert run.untouched == (to == "openai_chat")
+    assert run.untouched
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,19 @@ def test_calls_get_the_names_of_the_client() -> None:
         assert b"a_b" not in found.body
 
 
+def test_no_call_gets_the_id_of_an_earlier_call() -> None:
+    """Claude Code leaves out a call whose id it knows, and the model calls again without end."""
+    call = {"id": "call_0", "type": "function", "function": {"name": "get", "arguments": "{}"}}
+    other = {**call, "id": "call_1"}
+    message = {"role": "assistant", "content": None, "tool_calls": [call, other]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    reply = Reply(calls={"call_0": False, "call_0-2": True})
+    found = answer({**CHAT, "choices": [choice]}, reply=reply)
+    ids = [block["id"] for block in json.loads(found.body)["content"]]
+    assert ids == ["call_0-3", "call_1"]
+    assert found.losses == (Loss("duplicate_id", "tool call", 1, "written with an id of its own"),)
+
+
 def test_time_is_that_of_the_caller_where_the_answer_has_none() -> None:
     body = {"candidates": [{"content": {"parts": [{"text": "Hi."}]}, "finishReason": "STOP"}]}
     data = json.dumps(body).encode()

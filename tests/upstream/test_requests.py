@@ -151,6 +151,20 @@ def test_reply_to_a_page_names_the_calls_of_its_chat() -> None:
     assert asked(received("/v1/messages", MESSAGES), "anthropic", provider).reply.calls is None
 
 
+def test_reply_to_a_client_of_another_dialect_names_the_calls_of_its_history() -> None:
+    use = {"type": "tool_use", "id": "get:0", "name": "get", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "get:0", "content": "x"}
+    messages = [
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+    ]
+    request = received("/v1/messages", {**MESSAGES, "messages": messages})
+    assert asked(request, "anthropic", upstream("openai_chat")).reply.calls == {"get:0": True}
+    # What passes in the client's own dialect is not changed.
+    assert asked(request, "anthropic", upstream("anthropic")).reply.calls is None
+
+
 def test_model_is_mapped_by_its_name() -> None:
     mapped = upstream("openai_chat", model_map={"m": "llama-4", "n": "other"})
     body = json.loads(asked(received("/v1/messages", MESSAGES), "anthropic", mapped).body)

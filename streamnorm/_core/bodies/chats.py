@@ -146,18 +146,22 @@ def _belongs_to_answer(message: InputMessage) -> bool:
 
 
 class CallIds:
-    """The tool call ids in the chat of a web page, each assigned to only one call.
+    """The tool call ids in a conversation of the client, each assigned to only one call.
 
     Providers number the calls of each answer from 0, as Kimi K2 does those of a tool.  AG-UI's
     clients append to the call of an id that comes again, and `useChat` gives a result to all
-    calls of its id.
+    calls of its id.  Claude Code leaves a call out of its history whose id is there, with its
+    result: the model, which never sees it, calls again without end
+    (NVIDIA-NeMo/Switchyard#502; Kimi K3 at Fireworks and vLLM, vllm-project/vllm#50295).
 
     Args:
         used: Ids of the calls before.
+        losses: Counter of `duplicate_id`; None counts none.
     """
 
-    def __init__(self, used: Iterable[str] = ()) -> None:
+    def __init__(self, used: Iterable[str] = (), losses: Losses | None = None) -> None:
         self._used = set(used)
+        self._losses = losses
         self._numbers: dict[str, int] = {}  # the last that was added to an id
         self._answer: set[str] = set()  # ids that calls of the current answer came with
         self._unanswered: dict[str, deque[str]] = {}  # ids given, by the id that calls came with
@@ -170,7 +174,11 @@ class CallIds:
         """Return a call or result with the id that the call has on the page."""
         if isinstance(block, ToolCall | ServerToolCall):
             given = self._give(block.id)
-            return block if given == block.id else structs.replace(block, id=given)
+            if given == block.id:
+                return block
+            if self._losses is not None:
+                self._losses.add("duplicate_id", "tool call", "written with an id of its own")
+            return structs.replace(block, id=given)
         if isinstance(block, ToolResult | ServerToolResult):
             given = self._find_given_id(block.tool_call_id)
             same = given == block.tool_call_id

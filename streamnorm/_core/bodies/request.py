@@ -338,8 +338,9 @@ class Reply(Struct, frozen=True, omit_defaults=True):
             not echo the request.
         id: Id of the message, for a provider whose messages name none.
         model: Name of its model, likewise.
-        calls: Ids of the calls of a page's chat, of which no new call gets one, and whether each
-            belongs to the message that the answer continues; None for clients that are no page.
+        calls: Ids of the calls in the request's history, none of which a new call gets, and whether
+            each belongs to the message that the answer continues.  None if unknown; ids that pass
+            in the client's own dialect do not change.
         hides_account: Whether the errors of a stream are written without what the provider says
             of its key and account, as a gateway does for its pages.
     """
