@@ -123,7 +123,10 @@ def _input_from_wire(reading: Reading) -> _Value:
     reader = InputReader(items, _declared_names(tools), reading.context.server)
     fields: _Value = {"messages": reader.messages()}
     known = {_tool_key(tool) for tool in tools}
-    tools += [tool for tool in reader.added_tools if _tool_key(tool) not in known]
+    # The last definition of a tool replaces those before, as Codex 0.171 says to the model, which
+    # defines its tools anew when the user changes the model.
+    added = {_tool_key(tool): tool for tool in reader.added_tools}
+    tools += [tool for key, tool in added.items() if key not in known]
     if reader.references:
         fields["state"] = {**reading.fields.get("state", {}), "item_reference": reader.references}
     return {**fields, "tools": tuple(tools)}

@@ -120,6 +120,25 @@ def test_tools_that_an_item_adds_join_those_of_the_request() -> None:
     ]
 
 
+def test_later_item_replaces_the_tools_that_it_defines_again() -> None:
+    """Codex defines its tools anew after `/model`; providers refuse two tools of one name."""
+    first = {"type": "custom", "name": "exec", "description": "Runs a command."}
+    last = {"type": "custom", "name": "exec", "description": "Runs a script."}
+
+    def add(*tools: dict[str, Any]) -> dict[str, Any]:
+        group = {"type": "namespace", "name": "functions", "description": "", "tools": [*tools]}
+        return {"type": "additional_tools", "role": "developer", "tools": [group]}
+
+    body = {"input": [add(first, GET), add(last)]}
+    request = read(body)
+    functions = Namespace("functions")
+    assert [*map(bare, request.tools)] == [
+        CustomTool("exec", "Runs a script.", namespace=functions),
+        Tool("get_weather", input_schema=WEATHER, strict=False, namespace=functions),
+    ]
+    assert write(unread(request)) == {**body, "store": False}
+
+
 def test_tools_that_an_item_adds_are_written_with_it() -> None:
     other = {"type": "function", "name": "other", "parameters": {}, "strict": False}
     body = {"input": [ADDED], "tools": [other]}
