@@ -245,8 +245,7 @@ def encode_grown_request(
         named=named,
         may_be_same_dialect=memo is None,
     )
-    same_dialect = is_same_dialect(request, target.dialect)
-    same_target = same_dialect and target is codec.capabilities
+    same_target = target is codec.capabilities and is_same_dialect(request, target.dialect)
     if (
         target.only_refusals
         and target.reasoning_words is not None
@@ -267,7 +266,7 @@ def encode_grown_request(
     if target.only_refusals and target.reasoning_required and not is_reasoning(projected, target):
         target = structs.replace(target, reasoning_required=False)
     context = WriteContext(
-        target, losses, options["arguments"], memo, named=named, same_dialect=same_dialect
+        target, losses, options["arguments"], memo, named=named, same_target=same_target
     )
     try:
         written = codec.write_request(projected, context)

@@ -11,11 +11,10 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from streamnorm._bodies import codec_of, encode_request, reader_of, request_of
-from streamnorm._core.bodies.chats import calls_of
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.bodies.projection.tools import MissingTools
-from streamnorm._core.bodies.request import Reply, Request
+from streamnorm._core.bodies.request import Reply, Request, calls_of
 from streamnorm._core.codec import Dialect, PageCodec, RequestedOperation, RequestReader
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError

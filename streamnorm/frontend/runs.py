@@ -16,8 +16,8 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.chats import CallIds, calls_of, client_calls_of
-from streamnorm._core.bodies.request import Request, Source
+from streamnorm._core.bodies.chats import CallIds, client_calls_of
+from streamnorm._core.bodies.request import Request, Source, calls_of
 from streamnorm._core.codec import PageCodec, RunEncoder, StreamWriter
 from streamnorm._core.errors import EncodeError, LimitExceeded, LocalProtocolError, UnknownDialect
 from streamnorm._core.events import (

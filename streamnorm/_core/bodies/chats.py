@@ -120,29 +120,10 @@ def _reduce(block: InputBlock, dialect: str, losses: Losses) -> InputBlock:
     return block
 
 
-def calls_of(messages: Sequence[InputMessage]) -> dict[str, bool]:
-    """Map the id of each tool call in a chat to whether the call is in the last answer."""
-    calls: dict[str, bool] = {}
-    is_last = True
-    for message in reversed(messages):
-        is_last = is_last and _belongs_to_answer(message)
-        for block in message.blocks:
-            if isinstance(block, ToolCall | ServerToolCall):
-                calls.setdefault(block.id, is_last)
-    return calls
-
-
 def client_calls_of(messages: Sequence[InputMessage]) -> dict[str, ToolCall]:
     """Map the ids of the calls in a chat that no provider executes to the calls."""
     blocks = (block for message in messages for block in message.blocks)
     return {block.id: block for block in blocks if isinstance(block, ToolCall)}
-
-
-def _belongs_to_answer(message: InputMessage) -> bool:
-    """Return whether a message is the assistant's, or holds only tool results."""
-    if message.role == "assistant":
-        return True
-    return bool(message.blocks) and all(isinstance(each, ToolResult) for each in message.blocks)
 
 
 class CallIds:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter, is_
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    CacheMark,
+    InputBlock,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool, ToolChoice
@@ -351,3 +358,22 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     calls: dict[str, bool] | None = None
     hides_account: bool = False
+
+
+def calls_of(messages: Sequence[InputMessage]) -> dict[str, bool]:
+    """Map the id of each tool call in a history to whether the call is in the last answer."""
+    calls: dict[str, bool] = {}
+    is_last = True
+    for message in reversed(messages):
+        is_last = is_last and _belongs_to_answer(message)
+        for block in message.blocks:
+            if isinstance(block, ToolCall | ServerToolCall):
+                calls.setdefault(block.id, is_last)
+    return calls
+
+
+def _belongs_to_answer(message: InputMessage) -> bool:
+    """Return whether a message is the assistant's, or holds only tool results."""
+    if message.role == "assistant":
+        return True
+    return bool(message.blocks) and all(isinstance(each, ToolResult) for each in message.blocks)

@@ -87,7 +87,8 @@ class WriteContext(Struct, eq=False):
         memo: Cache of a growing history; None if the request is written once.
         named: Whether the target is a named server with profiles, whose rules also apply to
             requests in its own dialect.
-        same_dialect: Whether the client speaks the target's dialect.
+        same_target: Whether the request is in the target's dialect and no profile narrows the
+            target: the client is then expected to obey the rules itself.
     """
 
     capabilities: BodyCapabilities
@@ -95,7 +96,7 @@ class WriteContext(Struct, eq=False):
     arguments: ArgumentsPolicy = "error"
     memo: EncodingMemo | None = None
     named: bool = False
-    same_dialect: bool = False
+    same_target: bool = False
 
     def arguments_of(self, call: ToolCall, path: str) -> dict[str, Any]:
         """Return the arguments of a call as an object.

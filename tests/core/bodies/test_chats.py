@@ -14,7 +14,8 @@ from streamnorm import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.chats import CallIds, calls_of, read_history
+from streamnorm._core.bodies.chats import CallIds, read_history
+from streamnorm._core.bodies.request import calls_of
 from streamnorm._core.losses import Losses
 
 USER = InputMessage("user", (Text("Hi"),))

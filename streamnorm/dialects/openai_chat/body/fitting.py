@@ -34,9 +34,7 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
         EncodeError: Arguments of a call are not JSON, and the server accepts JSON only.
     """
     target = context.capabilities
-    # To the vendor itself, and to a server without a name, the number is the client's affair.
-    is_left = context.same_dialect and not context.named
-    if target.max_marks < maxsize and not is_left:
+    if target.max_marks < maxsize and not context.same_target:
         body = _drop_excess_marks(body, context)
     if not _has_demands(target):
         return body
