@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Set
+from itertools import islice
 from types import TracebackType
 from typing import Any
 
@@ -253,7 +254,6 @@ class OpenCalls:
         self._filled = filled
         self._late: set[str] = set()  # filled-in calls of earlier turns
         self._turn: dict[str, int] = {}  # order of the calls of the last turn, by id
-        self._messages: dict[str, int] = {}  # positions of the messages of these calls
         self._end = 0  # position of the last message of the last turn
         self._open: dict[str, ToolCall] = {}  # calls of the last turn without a result
         self._unnamed: set[str] = set()  # calls of the last turn with a minted id
@@ -264,8 +264,8 @@ class OpenCalls:
         """Return a copy, with the same `filled`."""
         copied = OpenCalls(self._filled)
         copied._late, copied._unnamed = set(self._late), set(self._unnamed)
-        copied._turn, copied._messages = dict(self._turn), dict(self._messages)
-        copied._open, copied._earlier = dict(self._open), set(self._earlier)
+        copied._turn, copied._open = dict(self._turn), dict(self._open)
+        copied._earlier = set(self._earlier)
         copied._in_turn, copied._end = self._in_turn, self._end
         return copied
 
@@ -279,10 +279,7 @@ class OpenCalls:
 
     def is_filled(self, id: str) -> bool:
         """Return whether `dump` has written a made-up result for an open call."""
-        if id not in self._open:
-            return id in self._late
-        turn = range(self._messages[id], self._end + 1)
-        return any((position, id) in self._filled for position in turn)
+        return (self._end, id) in self._filled if id in self._open else id in self._late
 
     def order(self) -> dict[str, int]:
         """Return the position of each tool call of the last assistant turn, by call id."""
@@ -327,8 +324,9 @@ class OpenCalls:
     def _add_calls(self, message: InputMessage, position: int) -> None:
         calls: dict[str, ToolCall] = {}
         unnamed: set[str] = set()
-        # The model has continued with the results that a dump has filled in: this is its next turn.
-        in_turn = self._in_turn and not any(map(self.is_filled, self._open))
+        # The model has continued with the results that a dump has filled in, all at once: this is
+        # its next turn.
+        in_turn = self._in_turn and not any(map(self.is_filled, islice(self._open, 1)))
         before = self._turn if in_turn else {}
         for number, call in enumerate(message.tool_calls):
             id = call.id or f"call_{position}_{number}"
@@ -345,10 +343,10 @@ class OpenCalls:
         if not in_turn:
             self._earlier.update(self._turn)
             self._late.update(filter(self.is_filled, self._open))
-            self._turn, self._messages, self._open, self._unnamed = {}, {}, {}, set()
+            self._turn, self._open, self._unnamed = {}, {}, set()
         self._late.difference_update(calls)
         for id in calls:
-            self._turn[id], self._messages[id] = len(self._turn), position
+            self._turn[id] = len(self._turn)
         self._open |= calls
         self._unnamed |= unnamed
         self._in_turn, self._end = True, position

@@ -217,7 +217,9 @@ class _Placement:
         filled: FilledCalls,
     ) -> None:
         self._messages = messages
-        self._filled = filled
+        self._filled: dict[int, set[str]] = {}  # ids by position
+        for position, id in filled:
+            self._filled.setdefault(position, set()).add(id)
         self._target = target
         self._losses = losses
         self._fills = repair == "fill"
@@ -256,7 +258,8 @@ class _Placement:
 
     def _filled_in(self, message: InputMessage, position: int) -> set[str]:
         """Return the ids of a message's calls whose results were filled in behind a position."""
-        return {call.id for call in message.tool_calls if (position, call.id) in self._filled}
+        filled = self._filled.get(position)
+        return filled & {call.id for call in message.tool_calls} if filled else set()
 
     def _fold(self, message: InputMessage, later: InputMessage) -> InputMessage:
         """Join two consecutive assistant messages, whose calls share one set of results."""
