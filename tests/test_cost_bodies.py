@@ -14,6 +14,7 @@ from support.operation_counts import lines
 
 from streamnorm import (
     CacheMark,
+    Conversation,
     Image,
     InputMessage,
     Reasoning,
@@ -132,6 +133,21 @@ def test_request_takes_as_many_steps_for_each_part(name: str, dialect: str) -> N
     few, many = (
         lines(partial(there_and_back, GROWING[name](count), dialect)) for count in (30, 120)
     )
+    assert many < 4.2 * few
+
+
+def test_conversation_takes_as_many_steps_for_each_answer() -> None:
+    def talk(count: int) -> None:
+        chat = Conversation(Request(model="m"))
+        # Behind results that a dump has filled in, the second half is the model's next turn.
+        for part in ("first", "second"):
+            for number in range(count):
+                call = ToolCall(f"{part}_{number}", "f")
+                chat.append(InputMessage("assistant", (call,)))
+            chat.dump("anthropic", repair="fill")
+
+    talk(1)  # so that all is imported
+    few, many = (lines(partial(talk, count)) for count in (30, 120))
     assert many < 4.2 * few
 
 
