@@ -44,7 +44,7 @@ from streamnorm._core.bodies.table import (
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import clean
+from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.gemini.body.content import ISSUER
 from streamnorm.dialects.gemini.body.messages import ContentsWriter, messages_from_wire
@@ -73,7 +73,9 @@ _JSON, _TEXT = "application/json", "text/plain"
 _STATE = "cachedContent"
 _TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
 _RESOURCES = ("models/", "tunedModels/")
-_FORMAT = ("responseMimeType", "responseJsonSchema", "responseSchema")
+_FORMAT = ("responseMimeType", "responseJsonSchema", "responseSchema", "responseFormat")
+# `responseFormat` has the media type or, as in Google's reference, the name of the enumeration.
+_MEDIA_TYPES = {"APPLICATION_JSON": _JSON, "TEXT_PLAIN": _TEXT}
 
 
 # The body
@@ -130,10 +132,14 @@ def _get_integer(wire: dict[str, Any], field: str) -> int:
 def _output_from_wire(reading: Reading) -> dict[str, Any]:
     """Return the output format; fields without a unified format stay unknown fields."""
     wire = reading.body
-    kind, schema, own = wire.get("responseMimeType"), *map(partial(get_object, wire), _FORMAT[1:])
+    kind, schema, own = wire.get("responseMimeType"), *map(partial(get_object, wire), _FORMAT[1:3])
     output: OutputFormat | None = None
     unused: tuple[str, ...] = _FORMAT
-    if kind == _TEXT and schema is None and own is None:
+    if wire.get("responseFormat") is not None:
+        # Google deprecates the three other fields in favour of this one.
+        output = _read_format(wire["responseFormat"])
+        unused = _FORMAT if output is None else _FORMAT[:3]
+    elif kind == _TEXT and schema is None and own is None:
         output, unused = OutputFormat("text"), ()
     elif kind in (None, _JSON) and schema is not None:
         schema = lower_case_types(schema)
@@ -148,6 +154,29 @@ def _output_from_wire(reading: Reading) -> dict[str, Any]:
         output, unused = OutputFormat("json_object"), ()
     reading.unknown |= {name: wire[name] for name in unused if wire.get(name) is not None}
     return {} if output is None else {"output": output}
+
+
+def _read_format(value: object) -> OutputFormat | None:
+    """Return the output format of a `responseFormat`; None for other formats than one of text.
+
+    The API has one format for each modality of an answer, in a list or alone
+    (https://ai.google.dev/gemini-api/docs/file-search#structured-output, read 2026-12-01).
+    """
+    formats = value if is_array(value) else [value]
+    modalities = formats[0] if len(formats) == 1 and is_object(formats[0]) else {}
+    text = modalities.get("text")
+    if modalities.keys() != {"text"} or not is_object(text):
+        return None
+    fields = to_camel(text)
+    kind, schema = fields.get("mimeType"), fields.get("schema")
+    if not fields.keys() <= {"mimeType", "schema"} or not isinstance(kind, str | None):
+        return None
+    kind = _MEDIA_TYPES.get(kind or "", kind)
+    if is_object(schema) and kind in (None, _JSON):
+        return OutputFormat("json_schema", lower_case_types(schema), strict=True)
+    if schema is not None:
+        return None
+    return {_TEXT: OutputFormat("text"), _JSON: OutputFormat("json_object")}.get(kind or "")
 
 
 def _output_to_wire(writing: Writing) -> dict[str, Any]:

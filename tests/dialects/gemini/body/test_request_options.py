@@ -113,6 +113,29 @@ def test_the_form_of_the_answer_is_read_and_written(
             OutputFormat("json_schema", SCHEMA, strict=True),
             {"generationConfig.responseSchema": {"type": "OBJECT"}},
         ),
+        (
+            {"responseFormat": {"text": {"mimeType": JSON, "schema": SCHEMA}}},
+            OutputFormat("json_schema", SCHEMA, strict=True),
+            {},
+        ),
+        (
+            # As Vertex AI's clients send it: in a list, with the name of the enumeration.
+            {"response_format": [{"text": {"mime_type": "APPLICATION_JSON", "schema": SCHEMA}}]},
+            OutputFormat("json_schema", SCHEMA, strict=True),
+            {},
+        ),
+        (
+            {"responseFormat": {"text": {"schema": {"type": "OBJECT"}}}},
+            OutputFormat("json_schema", {"type": "object"}, strict=True),
+            {},
+        ),
+        ({"responseFormat": {"text": {"mimeType": JSON}}}, OutputFormat("json_object"), {}),
+        ({"responseFormat": {"text": {"mimeType": "TEXT_PLAIN"}}}, OutputFormat("text"), {}),
+        (
+            {"responseMimeType": JSON, "responseFormat": {"text": {"schema": SCHEMA}}},
+            OutputFormat("json_schema", SCHEMA, strict=True),
+            {"generationConfig.responseMimeType": JSON},
+        ),
         ({"responseMimeType": None}, None, {"generationConfig.responseMimeType": None}),
         (
             {"responseMimeType": "text/plain", "responseSchema": {"type": "STRING"}},
@@ -131,6 +154,32 @@ def test_other_spellings_of_the_form_are_read(
     request = options_of(config)
     assert request.output == output
     assert request.extra == ({"gemini": extra} if extra else None)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"image": {"aspectRatio": "1:1"}},
+        {"text": {"mimeType": JSON, "schema": SCHEMA}, "image": {"aspectRatio": "1:1"}},
+        [{"text": {"mimeType": JSON}}, {"image": {"aspectRatio": "1:1"}}],
+        {"text": {"mimeType": "text/plain", "schema": SCHEMA}},
+        {"text": {"mimeType": "text/x.enum"}},
+        {"text": {"mimeType": 1}},
+        {"text": {"schema": "an object"}},
+        {"text": {"mimeType": JSON, "delivery": "INLINE"}},
+        {"text": {}},
+        {"text": None},
+        [],
+        JSON,
+    ],
+    ids=repr,
+)
+def test_formats_of_other_modalities_are_kept(form: Any) -> None:
+    request = options_of({"responseFormat": form})
+    assert request.output is None
+    assert request.extra == {"gemini": {"generationConfig.responseFormat": form}}
+    done = Written(without_source(request), typed=False)
+    assert done.body["generationConfig"] == {"responseFormat": form}
 
 
 def test_names_of_schemas_have_no_field() -> None:
