@@ -421,7 +421,7 @@ def _check(schema: dict[str, Any], form: EnforcedSchemas) -> None:
                 raise NotEnforced(f"`{keyword}`")
         if form.all_required and any(True for _ in _free(node)):
             raise NotEnforced("a property that is not required")
-        if form.typed and node.keys().isdisjoint(_TYPED):
+        if form.typed and (node.keys().isdisjoint(_TYPED) or _has_boolean(node)):
             raise NotEnforced("a part without a type")
         pattern = str(node.get("pattern"))
         if not form.lookaround and any(text in pattern for text in _LOOKAROUND):
@@ -429,6 +429,17 @@ def _check(schema: dict[str, Any], form: EnforcedSchemas) -> None:
     if not form.recursive and _is_recursive(schema):
         raise NotEnforced("a recursive reference")
     _check_size(schema, form)
+
+
+def _has_boolean(node: dict[str, Any]) -> bool:
+    """Return whether a part is `true` or `false`, as schemars writes a value of any type."""
+    parts: list[object] = [node.get("items")]
+    for keyword in ("$defs", "definitions", "properties"):
+        named = node.get(keyword)
+        parts += named.values() if is_object(named) else ()
+    branches = node.get("anyOf")
+    parts += branches if is_array(branches) else ()
+    return any(isinstance(part, bool) for part in parts)
 
 
 def _check_size(schema: dict[str, Any], form: EnforcedSchemas) -> None:

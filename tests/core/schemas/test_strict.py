@@ -167,8 +167,21 @@ def test_property_that_is_not_required_is_a_reason() -> None:
     assert fitted(schema)[0] is schema
 
 
-def test_part_without_a_type_is_a_reason() -> None:
-    assert reason(of(a={"description": "any"}), typed=True) == "a part without a type"
+@pytest.mark.parametrize(
+    "schema",
+    [
+        of(a={"description": "any"}),
+        # `true` is the JSON Schema of any value, as `{}` is.
+        of(a=True),
+        of(a={"type": "array", "items": True}),
+        of(a={"anyOf": [TEXT, True]}),
+        {**of(a={"$ref": "#/$defs/any"}), "$defs": {"any": True}},
+    ],
+    ids=repr,
+)
+def test_part_without_a_type_is_a_reason(schema: dict[str, Any]) -> None:
+    assert reason(schema, typed=True) == "a part without a type"
+    assert fitted(schema)[0] is schema
 
 
 @pytest.mark.parametrize(
