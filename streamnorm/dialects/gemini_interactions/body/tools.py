@@ -179,6 +179,12 @@ def choice_from_wire(reading: Reading) -> dict[str, Any]:
 def choice_to_wire(writing: Writing) -> dict[str, Any]:
     """Return the tool choice; a forced tool becomes the only entry of `allowed_tools`."""
     choice: ToolChoice = writing.part.tool_choice
+    if choice.mode == "named" and choice.kind != "function":
+        # `any` demands a call of a function, and `allowed_tools` has names of functions alone.
+        writing.context.losses.add(
+            "tool_choice_weakened", "request", "server tools cannot be named"
+        )
+        choice = ToolChoice("auto")
     word = "any" if choice.mode in ("required", "named") else choice.mode
     if not choice.names:
         return {CHOICE: word}

@@ -307,6 +307,18 @@ def test_choice_without_tools_is_lost() -> None:
     assert losses(tool_choice=ToolChoice("none")) == {"tool_choice": "dropped without tools"}
 
 
+@pytest.mark.parametrize("functions", [(), (Tool("f", None, {"type": "object"}),)], ids=len)
+def test_forced_server_tool_forces_no_function(functions: tuple[Tool, ...]) -> None:
+    """`any` demands a call of a function."""
+    tools = (*functions, ServerTool("web_search", "openai_responses"))
+    choice = ToolChoice("named", kind="web_search")
+    made = written(tools=tools, tool_choice=choice)
+    assert made["generation_config"] == {"tool_choice": "auto"}
+    assert losses(tools=tools, tool_choice=choice) == {
+        "tool_choice_weakened": "server tools cannot be named"
+    }
+
+
 def test_answer_at_the_end_is_not_continued() -> None:
     messages = (*QUESTION, InputMessage("assistant", (Text("a"),)))
     made = encode_request(Request(model=MODEL, messages=messages), OWN)
