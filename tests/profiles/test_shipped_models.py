@@ -237,6 +237,14 @@ OPENAI = [
     openai("gpt-oss-120b", {"reasons_by_default": False, "reasoning_excludes": frozenset()}),
 ]
 
+NO_MINIMAL = (
+    "gemini-3.1-pro",
+    "gemini-3.7-flash",
+    "gemini-3.8-flash",
+    "gemini-4-argon",
+    "gemini-4-carbon",
+)
+
 GEMINI = [
     # thinkingBudget; no functionResponse.parts, no tools + schema
     Row(
@@ -281,18 +289,38 @@ GEMINI = [
                 "output_with_tools": True,
                 "mixed_tools": True,
             },
-            {"efforts": ["none", "max"]},
+            {"efforts": [*lacking, "none", "max"]},
         )
-        for model in ("gemini-3-flash", "gemini-3.5-flash", "gemini-4-pro")
+        for model, *lacking in (
+            ("gemini-3-flash", "xhigh"),
+            ("gemini-3.1-flash-lite", "xhigh"),
+            ("gemini-3.5-flash", "xhigh"),
+            ("gemini-4-pro",),
+        )
     ),
     # MINIMAL not on
     *(
-        Row("gemini", None, model, {}, {"efforts": ["none", "minimal", "max"]})
-        for model in ("gemini-3.1-pro", "gemini-3.7-flash")
+        Row("gemini", None, model, {}, {"efforts": ["none", "minimal", "xhigh", "max"]})
+        for model in (*NO_MINIMAL, "models/gemini-3.8-flash")
     ),
     Row(
         *("gemini", None, "gemini-3-pro-preview", {}),
-        {"efforts": ["none", "minimal", "medium", "max"]},
+        {"efforts": ["none", "minimal", "medium", "xhigh", "max"]},
+    ),
+    # Interactions has levels alone, for all models; names without a version are those of 3.x
+    *(
+        Row("gemini_interactions", None, model, {}, {"efforts": ["minimal", "xhigh"]})
+        for model in NO_MINIMAL
+    ),
+    *(
+        Row(dialect, None, model, {}, {"efforts": ["minimal", "xhigh"]})
+        for dialect in ("gemini", "gemini_interactions")
+        for model in ("gemini-flash-latest", "gemini-pro-latest")
+    ),
+    Row("gemini_interactions", None, "gemini-3.6-flash", {}, {"efforts": ["xhigh"]}),
+    Row(
+        *("gemini_interactions", None, "gemini-3-pro-preview", {}),
+        {"efforts": ["minimal", "medium", "xhigh"]},
     ),
 ]
 

@@ -370,6 +370,8 @@ THINKING = [
             ("gemini-3-pro-preview", "MINIMAL"),
             ("gemini-3.1-pro-preview", "minimal"),
             ("gemini-3.7-flash", "MINIMAL"),
+            ("gemini-3.8-flash", "MINIMAL"),
+            ("gemini-4-argon", "MINIMAL"),
         )
     ),
     Refusal(

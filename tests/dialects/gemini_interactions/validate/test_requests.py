@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gemini_interactions.refusals import FUNCTION, Refusal, call, request, result, said
+from support.gemini_interactions.refusals import (
+    FUNCTION,
+    MODEL,
+    Refusal,
+    call,
+    request,
+    result,
+    said,
+)
 
 from streamnorm.validation import validate_request
 
@@ -109,6 +117,18 @@ CASES = [
             request(generation_config={name: word}),
         )
         for name, word in (("thinking_level", "low"), ("thinking_summaries", "auto"))
+    ),
+    *(
+        Refusal(
+            f"{RULE}minimal_level",
+            request(model=model, generation_config={"thinking_level": "minimal"}),
+            "generation_config.thinking_level",
+            "'minimal' is not a supported thinking level for this model.",
+            request(model=model, generation_config={"thinking_level": "low"}),
+            model,
+            others=((None, MODEL), (None, "gemini-3.6-flash")),
+        )
+        for model in ("gemini-3.1-pro-preview", "gemini-3.7-flash", "gemini-4-argon")
     ),
     Refusal(
         f"{RULE}service_tier",
