@@ -142,9 +142,10 @@ def test_penalties_of_gemini_2_5_are_for_vertex_alone() -> None:
     assert on_vertex.losses == ()
 
 
-def test_last_answer_is_dropped_for_models_that_do_not_continue_it() -> None:
+@pytest.mark.parametrize("name", ["gemini-3.7-flash", "gemini-flash-latest"])
+def test_last_answer_is_dropped_for_models_that_do_not_continue_it(name: str) -> None:
     answer = {"role": "assistant", "content": "a"}
-    made = asked("gemini-3.7-flash", QUESTION, answer)
+    made = asked(name, QUESTION, answer)
     assert made.body["contents"] == [user("q")]
     assert lost(made)["prefill_dropped"] == 1
     assert asked(G3, QUESTION, answer).body["contents"] == [user("q"), model("a")]
