@@ -109,8 +109,12 @@ def project_options(
         if value is None or value == () or name in fields:
             continue
         dropped[name] = _DEFAULTS[name]
-        if target.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
-            losses.add(_FEATURES.get(name, name), "request", "dropped")
+        # Where marks say what is cached, as at Converse, nothing is without one.
+        needs_mark = name == "cache" and bool(target.marks)
+        is_needless = name in _NEEDLESS and value == _NEEDLESS[name] and not needs_mark
+        if target.only_refusals or not is_needless:
+            feature = "cache_mark_dropped" if needs_mark else _FEATURES.get(name, name)
+            losses.add(feature, "request", "dropped")
     if not same_target:
         request = _drop_refused_extra(request, target, fields, losses)
     _drop_conflicts(request, target, losses, dropped)

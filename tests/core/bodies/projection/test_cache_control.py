@@ -99,9 +99,18 @@ def test_the_lifetime_of_the_request_s_mark_becomes_the_target_s() -> None:
 def test_the_lifetime_of_the_request_s_mark_is_lost_where_there_is_no_field() -> None:
     fields = ALL_FIELDS - {"cache"}
     for ttl, lost in (("1h", {"cache_ttl": 1}), (None, {})):
-        done = Projection(request(user("a"), cache=CacheMark(ttl)), fields=fields)
+        asked = request(user("a"), cache=CacheMark(ttl))
+        done = Projection(asked, fields=fields, marks=frozenset())
         assert done.request.cache is None
         assert done.lost == lost
+
+
+def test_the_request_s_mark_is_lost_where_only_marks_on_parts_are_cached() -> None:
+    for ttl in (None, "1h"):
+        asked = request(user("a"), cache=CacheMark(ttl))
+        done = Projection(asked, fields=ALL_FIELDS - {"cache"})
+        assert done.request.cache is None
+        assert done.lost == {"cache_mark_dropped": 1}
 
 
 def test_lifetimes_do_not_grow_where_they_must_fall() -> None:

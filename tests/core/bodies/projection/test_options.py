@@ -47,7 +47,7 @@ def test_options_without_a_field_are_dropped_by_name() -> None:
 
 def test_options_that_change_nothing_are_no_loss() -> None:
     needless = asked(parallel_tool_calls=True, stream=False, choices=1, cache=CacheMark())
-    done = Projection(needless, fields=frozenset())
+    done = Projection(needless, fields=frozenset(), marks=frozenset())
     assert done.request == asked()
     assert done.lost == {}
     said = Projection(asked(parallel_tool_calls=False, stream=True), fields=frozenset())
