@@ -101,7 +101,8 @@ SILENT: tuple[Row, ...] = (
     ),
     Row(
         *(_REQUESTS, _INTERACTIONS),
-        r"(generation_config\.thinking_summaries=none|response_format\[text\]\.mime_type=text/plain)$",
+        r"(generation_config\.thinking_summaries=none"
+        r"|response_format(\[List\]\[\])?\[text\]\.mime_type=text/plain)$",
         _DEFAULT,
     ),
     Row(
@@ -109,6 +110,11 @@ SILENT: tuple[Row, ...] = (
         "the name of a tool that the client executes, which this one is not",
     ),
     # Answers and streams
+    Row(
+        *(_STREAMS, _RESPONSES, r"output\[custom_tool_call_output\]"),
+        "a loss names the result, and the stop reason says that its call was executed",
+        (*_CHAT, *_ANTHROPIC),
+    ),
     Row(_ANSWERS, _INTERACTIONS, r"(created|updated)$", _BOOKKEEPING),
     Row(
         *(_ANSWERS, _INTERACTIONS),
