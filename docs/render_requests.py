@@ -144,6 +144,7 @@ LOSSES = {
     "result_filled": ("no result of a call", "written as an error"),
     "result_matched_by_order": ("a result without an id", "given that of a call"),
     "result_value": ("JSON of a result beside another text, in a stored thread", "dropped"),
+    "results_joined": ("further results of a custom call, such as Codex's notes", "written as one"),
     "results_reordered": ("results that are not in the order of the calls", "written in it"),
     "schema_dropped": ("a schema of the answer", "dropped"),
     "server_history_dropped": (

@@ -4,6 +4,9 @@ Every vendor refuses a conversation that goes on before each call has its result
 belongs to a call of the last assistant message before it.  A result after a later assistant
 message is late; a result of an unknown call is an orphan.  `CallIds` writes the ids by which
 results name their calls.
+
+A custom call may have further results, which name its tool: Codex 0.171 adds each `notify()` of a
+script as one more `custom_tool_call_output`, also after later assistant messages.
 """
 
 from __future__ import annotations
@@ -225,11 +228,13 @@ class _Placement:
         self._fills = repair == "fill"
         self._placed: list[InputMessage] = []
         self._known: set[str] = set()  # ids of all calls so far
+        self._custom: set[str] = set()  # ids of the custom calls so far
 
     def place(self, start: int) -> list[InputMessage]:
         messages, end = self._messages, len(self._messages)
         self._placed += messages[:start]
-        self._known.update(call.id for message in self._placed for call in message.tool_calls)
+        for message in self._placed:
+            self._add_calls(message)
         while start < end:
             message = messages[start]
             stop = start + 1
@@ -255,6 +260,16 @@ class _Placement:
                 self._placed.append(message)
             start = stop
         return self._placed
+
+    def _add_calls(self, message: InputMessage) -> None:
+        for call in message.tool_calls:
+            self._known.add(call.id)
+            if call.kind == "custom":
+                self._custom.add(call.id)
+
+    def _is_further(self, result: ToolResult) -> bool:
+        """Return whether a result may follow another result of its call."""
+        return bool(result.name) and result.tool_call_id in self._custom
 
     def _filled_in(self, message: InputMessage, position: int) -> set[str]:
         """Return the ids of a message's calls whose results were filled in behind a position."""
@@ -288,7 +303,7 @@ class _Placement:
             raise EncodeError(
                 "two calls with one id, expected an id for each", path=f"messages[{start}]"
             )
-        self._known.update(ids)
+        self._add_calls(message)
         self._placed.append(message)
         if not late and self._is_in_order(window, ids):
             self._placed += window
@@ -340,6 +355,9 @@ class _Placement:
                     rest += self._move_stray(block, f"messages[{number}].blocks[{place}]")
                 elif block.tool_call_id in results:
                     before = results[block.tool_call_id]
+                    if self._is_further(block):
+                        results[block.tool_call_id] = self._join(before, block)
+                        continue
                     self._drop_duplicate(block, before, f"messages[{number}].blocks[{place}]")
                 else:
                     is_moved = is_moved or bool(others) or bool(rest)
@@ -361,6 +379,10 @@ class _Placement:
         self._losses.add("result_filled", "messages", "written as an error")
         return ToolResult(id, (Text(NO_RESULT),), is_error=True)
 
+    def _join(self, result: ToolResult, further: ToolResult) -> ToolResult:
+        self._losses.add("results_joined", "messages", "written as one")
+        return structs.replace(result, content=result.content + further.content, value=None)
+
     def _drop_duplicate(self, result: ToolResult, before: ToolResult, path: str) -> None:
         if not self._fills and (result.content, result.is_error) != (
             before.content,
@@ -381,7 +403,7 @@ class _Placement:
     def _move_stray(self, result: ToolResult, path: str) -> list[InputBlock]:
         """Return a late or orphaned result as ordinary content of the message with the result."""
         is_late = result.tool_call_id in self._known
-        if not self._fills:
+        if not self._fills and not self._is_further(result):
             found = "result after the next assistant message" if is_late else "result of no call"
             raise EncodeError(f"{found}, expected the result of a call before it", path=path)
         feature = "late_result" if is_late else "orphan_result"
