@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Set
 from typing import Any, Literal, TypeAlias
 
@@ -55,6 +56,8 @@ _MAX_ITEM_ID_CHARS = 64
 _MARK = "prompt_cache_breakpoint"
 _TEXTS = frozenset({"input_text", "output_text", "text"})
 _PDF_START = "JVBERi0"  # `%PDF-` in Base64
+# What OpenAI encrypts is a Fernet token: version 0x80, a time, and at least 64 bytes.
+_FERNET_TOKEN = re.compile(r"gAAAA[\w-]{92,}={0,2}", re.ASCII)
 
 # Mapped fields of parts.
 _TEXT = frozenset({"type", "text"})
@@ -111,6 +114,27 @@ def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
     if isinstance(content, str):
         return (Text(content),)
     return tuple(read_objects(item.get(name), _block_from_wire, f"$.{name}"))
+
+
+def client_item_from_wire(item: dict[str, Any]) -> tuple[InputBlock, ...]:
+    """Return an item of the user or the developer that is no message as blocks."""
+    if item["type"] != "agent_message":
+        return (opaque_from_wire(item),)
+    return tuple(map(_read_payload, blocks_from_wire(item, "content")))
+
+
+def _read_payload(block: InputBlock) -> InputBlock:
+    """Return the payload of a message between agents as text, unless OpenAI has encrypted it.
+
+    Codex 0.171 puts an argument of `spawn_agent` into the message as if it was encrypted.  Only
+    OpenAI encrypts the arguments of its calls; those of other models are the text itself.
+    """
+    if not isinstance(block, OpaqueBlock) or block.kind != "encrypted_content":
+        return block
+    payload = get_str(object_in(block.data), "encrypted_content")
+    if payload is None or _FERNET_TOKEN.fullmatch(payload):
+        return block
+    return Text(payload)
 
 
 def _block_from_wire(part: dict[str, Any]) -> InputBlock:

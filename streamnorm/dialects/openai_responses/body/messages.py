@@ -45,6 +45,7 @@ from streamnorm.dialects.openai_responses.body.content import (
     Extra,
     Owner,
     blocks_from_wire,
+    client_item_from_wire,
     content_to_wire,
     hosted_call_from_wire,
     hosted_call_to_wire,
@@ -205,7 +206,7 @@ class InputReader:
             self._append(item, hosted_call_from_wire(item))
         elif row.role != "assistant":
             self._end_assistant_message()
-            self._add_message(row.role, item, (opaque_from_wire(item),))
+            self._add_message(row.role, item, client_item_from_wire(item))
         elif kind.endswith("_output"):
             self._append(item, ServerToolResult(string_of(item, "call_id"), kind, item))
         else:
@@ -436,10 +437,7 @@ class _InputWriter:
             item: _Item | None = None
             if isinstance(block, ToolResult):
                 item = self._result_to_wire(block)
-            elif (
-                isinstance(block, OpaqueBlock)
-                and types.item_type_of(block.kind).role != "assistant"
-            ):
+            elif isinstance(block, OpaqueBlock) and block.kind in _CLIENT_ITEMS:
                 item = object_in(block.data)
             if item is None:
                 content.append(block)

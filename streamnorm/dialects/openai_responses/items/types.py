@@ -157,6 +157,7 @@ ITEM_TYPES = {
         ItemType("configuration_update", role="developer"),
         ItemType("compaction_trigger", role="user"),
         ItemType("mcp_approval_response", has_status=False, role="user"),
+        ItemType("agent_message", id_prefix="amsg", has_status=False, role="user"),
     )
 }
 """Types of items by name; an item of any other type is opaque, or the result of its `_output`."""

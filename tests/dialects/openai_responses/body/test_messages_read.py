@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -323,6 +324,32 @@ def test_item_of_the_client_is_a_message(item: dict[str, Any], role: Any) -> Non
     (block,) = message.blocks
     assert isinstance(block, OpaqueBlock)
     assert block.kind == item["type"]
+
+
+HEAD = {"type": "input_text", "text": "Message Type: NEW_TASK\nPayload:\n"}
+
+
+def agent_message(payload: str) -> dict[str, Any]:
+    """Return Codex's message of one agent to another."""
+    content = [HEAD, {"type": "encrypted_content", "encrypted_content": payload}]
+    return {"type": "agent_message", "author": "/root", "recipient": "/root/a", "content": content}
+
+
+@pytest.mark.parametrize("payload", ["Look at it.", "gAAAA", f"gAAAA {'x' * 100}"])
+def test_message_between_agents_is_the_user_s(payload: str) -> None:
+    """Codex takes an argument of a call for encrypted, which only OpenAI's models encrypt."""
+    before, message, after = read_items(text("a"), agent_message(payload), text("b"))
+    assert (before.text, after.text, message.role) == ("a", "b", "user")
+    assert message.blocks == (Text("Message Type: NEW_TASK\nPayload:\n"), Text(payload))
+
+
+def test_encrypted_message_between_agents_stays_opaque() -> None:
+    token = base64.urlsafe_b64encode(b"\x80" + bytes(72)).decode()
+    (message,) = read_items(agent_message(token))
+    head, payload = message.blocks
+    assert head == Text("Message Type: NEW_TASK\nPayload:\n")
+    assert isinstance(payload, OpaqueBlock)
+    assert payload.kind == "encrypted_content"
 
 
 SEARCH = {"type": "custom_tool_call", "call_id": "x", "name": "x_keyword_search", "input": "a"}
