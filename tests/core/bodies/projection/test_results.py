@@ -59,10 +59,25 @@ def test_split_results_in_any_order_stay_where_the_target_takes_them() -> None:
 def test_text_before_a_result_of_split_results_is_moved_behind() -> None:
     done = Projection(request(CALLS, user(result("b")), user("hm"), user(result("a"))), **SPLIT)
     assert [blocks for _, blocks in done.messages[1:]] == [
-        (result("a"), result("b")),
+        (result("b"), result("a")),
         (Text("hm"),),
     ]
     assert done.lost == {"results_reordered": 1}
+
+
+def test_text_behind_split_results_leaves_their_order() -> None:
+    """Claude Code adds a prompt to results that a shorter request had without it."""
+    shorter = Projection(request(CALLS, user(result("b"), result("a"))), **SPLIT)
+    longer = Projection(request(CALLS, user(result("b"), result("a"), "and?")), **SPLIT)
+    assert longer.messages == [*shorter.messages, ("user", (Text("and?"),))]
+    assert longer.lost == {}
+
+
+def test_missing_split_results_are_filled_in_in_the_order_of_the_calls() -> None:
+    asked = request(assistant(call("a"), call("b"), call("c")), user(result("c"), result("b"), "?"))
+    done = Projection(asked, repair="fill", **SPLIT)
+    ids = [block.tool_call_id for block in done.messages[1][1] if isinstance(block, ToolResult)]
+    assert ids == ["a", "b", "c"]
 
 
 def test_text_before_results_in_one_message_is_moved_behind() -> None:
