@@ -24,6 +24,10 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     if is_array(items) and target.complete_answers:
         items = [_complete_answer(item, number) for number, item in enumerate(items)]
         body = {**body, "input": items}
+    # The API matches a result with its call by type, and calls are those of functions here.
+    if is_array(items) and not target.custom_tools:
+        items = [_as_function_result(item) for item in items]
+        body = {**body, "input": items}
     # Copilot binds item ids to the connection and refuses ids of another form.
     if is_array(items) and not target.new_item_ids:
         body = {**body, "input": [_drop_minted_id(item) for item in items]}
@@ -32,6 +36,14 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     if kind is not None:
         body = {**body, "tool_choice": {**body["tool_choice"], "type": kind}}
     return body
+
+
+def _as_function_result(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a custom call as that of a function, whose name only the call has."""
+    if item.get("type") != "custom_tool_call_output":
+        return item
+    known = {name: value for name, value in item.items() if name != "name"}
+    return {**known, "type": "function_call_output"}
 
 
 def _drop_minted_id(item: dict[str, Any]) -> dict[str, Any]:

@@ -254,3 +254,24 @@ def test_choice_of_the_dialect_names_the_tool_where_the_server_knows_no_other_wo
     more = {"type": "web_search_preview", "context": 1}
     changed = sent({**body, "tool_choice": more}, "chatgpt")
     assert changed["tool_choice"] == {"type": "web_search", "context": 1}
+
+
+@pytest.mark.parametrize("named", [{}, {"name": "exec"}])
+@pytest.mark.parametrize(
+    ("server", "types"),
+    [
+        ("openai", ("custom_tool_call", "custom_tool_call_output")),
+        ("vllm", ("function_call", "function_call_output")),
+        ("sglang", ("function_call", "function_call_output")),
+    ],
+)
+def test_result_of_a_custom_call_has_the_type_of_its_call(
+    server: str, types: tuple[str, str], named: dict[str, Any]
+) -> None:
+    call = {"type": "custom_tool_call", "call_id": "c", "name": "exec", "input": "ls"}
+    result = {"type": "custom_tool_call_output", "call_id": "c", "output": "a", **named}
+    tools = [{"type": "custom", "name": "exec"}]
+    _, made, answered = sent({"input": [USER, call, result], "tools": tools}, server)["input"]
+    assert (made["type"], answered["type"]) == types
+    if server != "openai":
+        assert answered == {"type": "function_call_output", "call_id": "c", "output": "a"}
