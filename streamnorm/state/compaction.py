@@ -39,7 +39,7 @@ _TRIGGER = "compaction_trigger"
 _ITEM = "compaction"
 # Items with no other place than a conversation that a summary stands for.
 _LASTING_ROLES = ("user", "system", "developer")
-_LASTING_TYPES = ("additional_tools", "configuration_update", _ITEM)
+_LASTING_TYPES = ("additional_tools", "agent_message", "configuration_update", _ITEM)
 _OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 _NO_OUTPUT = "No output yet: the call has not ended."
 # Fields with which the answer would be no summary, or another request would be needed.

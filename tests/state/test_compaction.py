@@ -114,6 +114,8 @@ def test_what_a_summary_stands_for_is_left_out() -> None:
         said("Be kind.", role="system"),
         {"type": "additional_tools", "role": "developer", "tools": []},
         {"type": "configuration_update"},
+        # The task of a sub-agent of Codex.
+        {"type": "agent_message", "content": [{"type": "input_text", "text": "Look."}]},
         ASKED,
         {"type": "message", **ASKED},
     ]
