@@ -348,6 +348,7 @@ class _Placement:
         """Return the results between two assistant messages by call id, and the other messages."""
         asked = frozenset(ids)
         results: dict[str, ToolResult] = {}
+        further: dict[str, list[ToolResult]] = {}
         others: list[InputMessage] = []
         is_moved = False
         for number, message in enumerate(window, first):
@@ -357,11 +358,10 @@ class _Placement:
                     rest.append(block)
                 elif block.tool_call_id not in asked:
                     rest += self._move_stray(block, f"messages[{number}].blocks[{place}]")
-                elif block.tool_call_id in results:
-                    before = results[block.tool_call_id]
-                    if self._is_further(block):
-                        results[block.tool_call_id] = self._join(before, block)
-                        continue
+                elif block.tool_call_id in results and self._is_further(block):
+                    self._losses.add("results_joined", "messages", "written as one")
+                    further.setdefault(block.tool_call_id, []).append(block)
+                elif (before := results.get(block.tool_call_id)) is not None:
                     self._drop_duplicate(block, before, f"messages[{number}].blocks[{place}]")
                 else:
                     is_moved = is_moved or bool(others) or bool(rest)
@@ -373,6 +373,9 @@ class _Placement:
         takes_any_order = self._target.split_results
         if is_moved or not (takes_any_order or [id for id in ids if id in results] == [*results]):
             self._losses.add("results_reordered", "messages", "written in the order of the calls")
+        for id, notes in further.items():
+            content = tuple([part for each in (results[id], *notes) for part in each.content])
+            results[id] = structs.replace(results[id], content=content, value=None)
         return results, others
 
     def _fill_missing(self, position: int, number: int, id: str) -> ToolResult:
@@ -383,10 +386,6 @@ class _Placement:
             )
         self._losses.add("result_filled", "messages", "written as an error")
         return ToolResult(id, (Text(NO_RESULT),), is_error=True)
-
-    def _join(self, result: ToolResult, further: ToolResult) -> ToolResult:
-        self._losses.add("results_joined", "messages", "written as one")
-        return structs.replace(result, content=result.content + further.content, value=None)
 
     def _drop_duplicate(self, result: ToolResult, before: ToolResult, path: str) -> None:
         if not self._fills and (result.content, result.is_error) != (
