@@ -10,6 +10,7 @@ servers.
 from __future__ import annotations
 
 import sys
+from base64 import b64decode, b64encode
 from typing import Any
 
 from msgspec import convert
@@ -21,7 +22,7 @@ from streamnorm._core.bodies.models import (
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.events import Event, Opaque, StopReason, StreamError, Usage
+from streamnorm._core.events import Event, StopReason, StreamError, Usage
 from streamnorm._core.failures import FailedAnswer, Fatal
 from streamnorm._core.json import (
     InvalidJSON,
@@ -98,15 +99,13 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     tier = _service_tier(message)
     if tier is not None:
         body["service_tier"] = tier
-    for event in projected.opaque:
-        _add_opaque(event, body, choice, losses)
+    _add_opaque(projected, body, choice, losses)
     others = message.source.choices if isinstance(message.source, MessageSource) else ()
     for number, other in others:
         projected = _project(other, losses, is_own=came_from(message, DIALECT))
         choice = _choice_to_wire(number, projected, other.stop_reason or "other", read)
         body["choices"].append(choice)
-        for event in projected.opaque:
-            _add_opaque(event, body, choice, losses)
+        _add_opaque(projected, body, choice, losses)
     return body
 
 
@@ -189,18 +188,46 @@ def message_fields(message: Message) -> dict[str, Any]:
 
 
 def _add_opaque(
-    event: Opaque, body: dict[str, Any], choice: dict[str, Any], losses: Losses
+    message: Message, body: dict[str, Any], choice: dict[str, Any], losses: Losses
 ) -> None:
-    """Add an opaque event's field to the response, its choice, or the choice's message."""
+    """Add the fields of opaque events to the response, its choice, or the choice's message."""
     objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
     objects["end"] = choice["message"]
-    placed = opaque_to_wire(event)
-    if placed is None:
-        losses.add("opaque", event.name, "no field, dropped")
-        return
-    position, fields = placed
-    for name, value in fields.items():
-        _join(objects[position], name, [value] if position == "end" else value)
+    spoken: list[dict[str, Any]] = []
+    for event in message.opaque:
+        placed = opaque_to_wire(event)
+        if placed is None:
+            losses.add("opaque", event.name, "no field, dropped")
+            continue
+        position, fields = placed
+        for name, value in fields.items():
+            if name == "audio" and is_object(value):
+                spoken.append(value)
+            else:
+                _join(objects[position], name, [value] if position == "end" else value)
+    if spoken:
+        choice["message"]["audio"] = _join_sound(spoken)
+
+
+def _join_sound(deltas: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sound of an answer, whose data and transcript a stream has in pieces."""
+    sound: dict[str, Any] = {}
+    for delta in deltas:
+        sound.update({name: value for name, value in delta.items() if value is not None})
+    for name, join in (("data", _join_base64), ("transcript", "".join)):
+        if pieces := [delta[name] for delta in deltas if isinstance(delta.get(name), str)]:
+            sound[name] = join(pieces)
+    return sound
+
+
+def _join_base64(pieces: list[str]) -> str:
+    """Return the Base64 of the bytes of all pieces; each may have a padding of its own."""
+    if not any(piece.endswith("=") for piece in pieces[:-1]):
+        return "".join(pieces)
+    try:
+        return b64encode(b"".join(map(b64decode, pieces))).decode()
+    except ValueError:  # no Base64, which its reader may judge
+        return "".join(pieces)
 
 
 def _join(owner: dict[str, Any], name: str, value: Any) -> None:

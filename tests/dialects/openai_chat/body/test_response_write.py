@@ -268,6 +268,35 @@ def test_data_of_the_dialect_stands_in_its_fields() -> None:
     assert encoded.body["citations"] == ["https://a"]
 
 
+@pytest.mark.parametrize(
+    ("pieces", "data"),
+    [
+        (["aGkh", "aGV5"], "aGkhaGV5"),
+        (["aGk=", "aGV5"], "aGloZXk="),  # each piece with its padding: hi, hey
+        (["aGk=", "é"], "aGk=é"),
+        ([""], ""),
+    ],
+)
+def test_sound_of_a_stream_is_whole_in_its_answer(pieces: list[str], data: str) -> None:
+    """The deltas are those of gpt-audio: transcript, data and end of the sound."""
+    deltas: list[dict[str, Any]] = [
+        {"id": "audio_1", "transcript": "Sure"},
+        {"transcript": "!"},
+        *({"id": "audio_1", "data": piece, "transcript": None} for piece in pieces),
+        {"expires_at": 1780070542},
+    ]
+    opaque = tuple(Opaque("openai_chat", "audio", dumps(delta)) for delta in deltas)
+    body = encode_message(Message("c", "m", (), "end_turn", opaque=opaque), "openai_chat").body
+    sound = body["choices"][0]["message"]["audio"]
+    assert sound == {
+        "id": "audio_1",
+        "transcript": "Sure!",
+        "data": data,
+        "expires_at": 1780070542,
+    }
+    ChatCompletion.model_validate(body)
+
+
 def test_event_without_a_field_in_a_body_is_a_loss() -> None:
     opaque = (Opaque("openai_chat", "queue.position", '{"position":3}'),)
     message = Message("c", "m", (Text("Hi"),), "end_turn", opaque=opaque)
