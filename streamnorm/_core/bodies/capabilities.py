@@ -83,6 +83,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         audio: Audio.
         video: Videos.
         assistant_media: Images in messages of the assistant.
+        system_media: Files in system messages.
         audio_data_urls: Audio is a `data:` URL, not bare Base64.
         file_issuer: Vendor whose file ids are valid; None = no field for file ids.
         checks_files: Inline files of the dialect's own clients are checked to be Base64, too;
@@ -289,6 +290,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     audio: bool = False
     video: bool = False
     assistant_media: bool = False
+    system_media: bool = False
     audio_data_urls: bool = False
     file_issuer: str | None = None
     checks_files: bool = False
@@ -462,6 +464,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             audio=True,
             video=True,
             assistant_media=True,
+            system_media=True,
             ordered_blocks=True,
             mixed_results=True,
             result_media=frozenset(_PARTS.split()),

@@ -28,6 +28,7 @@ from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.cache_marks import project_cache_marks
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.history import describe_lost
+from streamnorm._core.bodies.projection.instructions import INSTRUCTIONS, move_instruction_media
 from streamnorm._core.bodies.projection.options import (
     ask_for_json,
     has_output_schema,
@@ -70,7 +71,6 @@ from streamnorm._core.bodies.wire_fields import is_joint_beta
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-_INSTRUCTIONS = ("system", "developer")
 _FILLER = InputMessage("assistant", (Text("OK."),))
 
 
@@ -163,7 +163,7 @@ def project_request(
         raise EncodeError(exc.args[0], path=path) from exc
     system, messages = place_instructions(
         system,
-        projected_messages,
+        move_instruction_media(projected_messages, target, losses),
         target,
         losses,
         checks=target.vendor_checks and named,
@@ -385,7 +385,7 @@ def place_instructions(
             alternate.
     """
     leading = 0
-    while leading < len(messages) and messages[leading].role in _INSTRUCTIONS:
+    while leading < len(messages) and messages[leading].role in INSTRUCTIONS:
         leading += 1
     first, rest = messages[:leading], messages[leading:]
     if target.system == "blocks" and first and _leaves_messages(first, target):
@@ -444,7 +444,7 @@ def _is_one_text(system: tuple[Text, ...]) -> bool:
 
 
 def _fit_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
-    if message.role not in _INSTRUCTIONS or message.role in target.roles:
+    if message.role not in INSTRUCTIONS or message.role in target.roles:
         return message
     role: Role = "developer" if "developer" in target.roles else "system"
     return message if message.role == role else structs.replace(message, role=role)
@@ -452,7 +452,7 @@ def _fit_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
 
 def _demote(message: InputMessage, losses: Losses) -> InputMessage:
     """Return a system message as a user message in `<system>` tags; leave other roles unchanged."""
-    if message.role not in _INSTRUCTIONS:
+    if message.role not in INSTRUCTIONS:
         return message
     losses.add("system_demoted", "messages", "written as <system> in a user message")
     _count_extra(message, losses)
@@ -476,7 +476,7 @@ def _move_instructions(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses, *, checks: bool
 ) -> tuple[InputMessage, ...]:
     """Move the instructions of each turn into one message at the end of the turn."""
-    if not any(message.role in _INSTRUCTIONS for message in messages):
+    if not any(message.role in INSTRUCTIONS for message in messages):
         return messages
     placed: list[InputMessage] = []
     turn: list[InputMessage] = []  # messages since the last one of the assistant
@@ -501,10 +501,10 @@ def _put_instructions_last(
         before: The messages before the turn.
         losses: Counter of moved messages.
     """
-    instructions = [message for message in turn if message.role in _INSTRUCTIONS]
+    instructions = [message for message in turn if message.role in INSTRUCTIONS]
     if not instructions:
         return turn
-    others = [message for message in turn if message.role not in _INSTRUCTIONS]
+    others = [message for message in turn if message.role not in INSTRUCTIONS]
     if not others and not (before and _is_paused(before[-1])):
         return [_demote(message, losses) for message in turn]
     if any(map(is_not, others + instructions, turn)):

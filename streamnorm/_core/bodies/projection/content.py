@@ -38,6 +38,7 @@ from streamnorm._core.bodies.projection.history import (
     holds_tags,
     is_signed_for,
     is_verified,
+    media_title,
     project_media,
     restore_signatures,
 )
@@ -61,8 +62,6 @@ _MAX_KIND_CHARS = 40
 # Blocks that offer tools in the middle of a conversation.  The request lists these tools as well,
 # so nothing but the moment of the offer is lost.
 _OFFERS = frozenset({"additional_tools", "tool_addition"})
-# Names for the model of the media that stand behind tool results.
-_KINDS: dict[type, str] = {Image: "image", Document: "file", Audio: "audio", Video: "video"}
 
 B = TypeVar("B", bound=InputBlock)
 
@@ -537,9 +536,7 @@ class ContentProjector:
                 others.append(changed)
         if others:
             self._losses.add("tool_result_image_moved", "messages", "in a user message after it")
-            kinds = dict.fromkeys(_KINDS.get(type(item), "content") for item in others)
-            title = f"[{' and '.join(kinds)} of tool result {result.tool_call_id}]"
-            moved += [Text(title), *others]
+            moved += [media_title(others, f"tool result {result.tool_call_id}"), *others]
         return same_parts(result.content, tuple(content))
 
     def _is_carried_in_results(self, block: InputBlock) -> bool:

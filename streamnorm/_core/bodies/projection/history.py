@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import structs
@@ -52,6 +53,8 @@ _TEXTUAL = frozenset(
     )
 )
 _TEXTUAL_SUFFIXES = ("+json", "+xml", "+yaml")
+# Names for the model of files that were moved.
+_KINDS: dict[type, str] = {Image: "image", Document: "file", Audio: "audio", Video: "video"}
 # Many clients write this unregistered type (CherryHQ/cherry-studio#3088).
 _ALIASES = {"image/jpg": "image/jpeg"}
 
@@ -319,6 +322,12 @@ def _has_known_type(block: Document, target: BodyCapabilities) -> bool:
 def _media_type(block: Document) -> str:
     """Return the media type of a document without its parameters; "" if it has none."""
     return (block.media_type or "").partition(";")[0].strip().lower()
+
+
+def media_title(blocks: Sequence[InputBlock], owner: str) -> Text:
+    """Return the text before files that stand in a user message, but are not the user's."""
+    kinds = dict.fromkeys(_KINDS.get(type(block), "content") for block in blocks)
+    return Text(f"[{' and '.join(kinds)} of {owner}]")
 
 
 def write_as_text(block: Document, losses: Losses) -> Text:

@@ -418,6 +418,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     # heic: openai/codex#7214
     images=frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"low", "high", "original", "auto"}),
+    system_media=True,
     file_issuer="openai",
     refusal=True,
     citations=frozenset(_CITATION_FIELDS),

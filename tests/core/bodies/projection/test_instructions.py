@@ -17,7 +17,9 @@ from support.bodies.projection_targets import (
 )
 
 from streamnorm import (
+    Audio,
     CacheMark,
+    Document,
     EncodeError,
     Image,
     InputMessage,
@@ -56,6 +58,44 @@ def test_blank_instructions_of_another_dialect_are_left_out(field: str) -> None:
     assert nothing.lost == {"empty_message_dropped": 1}
     kept = own(request(user("Hi"), system=(Text(""),)))
     assert Projection(kept, system="blocks").request is kept
+
+
+PNG = Image("image/png", "aGk=")
+
+
+@pytest.mark.parametrize("field", ["blocks", "message", "text"])
+def test_files_of_instructions_go_behind_them(field: str) -> None:
+    """OpenAI's Chat Completions says: images are only allowed for messages with role 'user'."""
+    first = InputMessage("developer", (Text("A"), PNG, Document("application/pdf", "aGk=")))
+    asked = request(first, system("B"), user("Hi"))
+    done = Projection(asked, system=field)
+    kept = [*done.request.system, *(b for m in done.request.messages[:-2] for b in m.blocks)]
+    assert kept == [Text("A"), Text("B")]
+    assert done.messages[-2:] == [
+        ("user", (Text("[image and file of the system prompt]"), *first.blocks[1:])),
+        ("user", (Text("Hi"),)),
+    ]
+    assert done.lost == {"system_moved": 1}
+    assert Projection(asked, system="message", system_media=True).request is asked
+
+
+def test_file_of_instructions_that_the_target_lacks_is_not_announced() -> None:
+    files = Image("image/tiff", "aGk="), Audio("audio/wav", "aGk=")
+    asked = request(InputMessage("system", (Text("A"), *files)), user("Hi"))
+    done = Projection(asked, images=frozenset({"image/png"}), audio=False)
+    assert done.request.system == (Text("A"),)
+    assert done.messages == [("user", (Text("Hi"),))]
+    assert done.lost == {"image_dropped": 1, "audio_dropped": 1}
+
+
+def test_file_without_a_text_leaves_no_instructions() -> None:
+    asked = request(user("Hi"), InputMessage("system", (PNG,)))
+    done = Projection(asked)
+    title = Text("[image of the system prompt]")
+    assert done.messages == [("user", (Text("Hi"),)), ("user", (title, PNG))]
+    assert done.lost == {"system_moved": 1}
+    mine = own(request(own(InputMessage("system", (PNG,))), own(user("Hi"))))
+    assert Projection(mine).request is mine
 
 
 def test_leading_instructions_of_the_target_stay_messages() -> None:
