@@ -78,7 +78,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         image_details: Resolutions of images; empty = no field for them.
         documents: Documents that are no plain text, inline.
         document_types: Media types of documents, besides those of text; None = any.
-        document_urls: Documents by URL.
+        document_urls: Documents by URL; `pdf`: none but PDF.
         text_documents: Documents of plain text.
         audio: Audio.
         video: Videos.
@@ -285,7 +285,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     image_details: frozenset[str] = frozenset()
     documents: bool = True
     document_types: frozenset[str] | None = None
-    document_urls: bool = True
+    document_urls: Literal["pdf"] | bool = True
     text_documents: bool = False
     audio: bool = False
     video: bool = False

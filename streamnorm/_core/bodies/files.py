@@ -17,6 +17,22 @@ PDF = "application/pdf"
 _UNTITLED = "untitled"
 _SUFFIXES = {PDF: "pdf", "text/plain": "txt"}
 
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+# Formats that some vendors refuse to load; the suffix of a URL is often all that names one.
+_TYPES_OF_URLS = {
+    "gif": "image/gif",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "html": "text/html",
+    "doc": "application/msword",
+    "docx": f"{_OFFICE}.wordprocessingml.document",
+    "ppt": "application/vnd.ms-powerpoint",
+    "pptx": f"{_OFFICE}.presentationml.presentation",
+    "xls": "application/vnd.ms-excel",
+    "xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+}
+
 _MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
 _SCHEMES = ("http", "https", "gs")
 _UNTYPED = "application/octet-stream"
@@ -90,6 +106,12 @@ def _media(
     if media is not None:
         return media(media_type, data, url)
     return Document(media_type, data, url, title)
+
+
+def type_of_url(url: str) -> str | None:
+    """Return the media type that the suffix of a URL names; None if any vendor may load it."""
+    path = url.partition("?")[0].partition("#")[0].partition("://")[2].partition("/")[2]
+    return _TYPES_OF_URLS.get(path.rpartition(".")[2].lower()) if "." in path else None
 
 
 def file_of_provider(

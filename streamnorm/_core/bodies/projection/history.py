@@ -26,7 +26,7 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.files import canonical_base64
+from streamnorm._core.bodies.files import canonical_base64, type_of_url
 from streamnorm._core.bodies.request import InputMessage, Request, Source, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import dumps
@@ -256,16 +256,18 @@ def _normalize_base64(block: F) -> F:
 def _project_image(
     block: Image, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
 ) -> Image | None:
+    media_type = (block.media_type or "").lower()
+    media_type = _ALIASES.get(media_type, media_type)
     if block.data is None:
         url = block.url or "https:"  # neither content nor URL is an error of the writer
-        carries = target.image_urls is True or (
-            target.image_urls == "https" and url[:6].lower() == "https:"
-        )
+        known = media_type or type_of_url(url)
+        carries = (
+            target.image_urls is True
+            or (target.image_urls == "https" and url[:6].lower() == "https:")
+        ) and (not known or target.images is None or known in target.images)
     elif target.images is None:
         carries = True
     else:
-        media_type = (block.media_type or "").lower()
-        media_type = _ALIASES.get(media_type, media_type)
         carries = media_type in target.images
         if carries and media_type != block.media_type:
             block = structs.replace(block, media_type=media_type)
@@ -315,7 +317,12 @@ def _plain_text(block: Document) -> Document | None:
 
 def _has_known_type(block: Document, target: BodyCapabilities) -> bool:
     """Return whether the target reads documents of a media type; one without a type is a PDF."""
-    types, media_type = target.document_types, _media_type(block) or _PDF
+    types, media_type = target.document_types, _media_type(block)
+    if block.data is None:
+        media_type = media_type or type_of_url(block.url or "") or _PDF
+        if target.document_urls == "pdf":
+            return media_type == _PDF
+    media_type = media_type or _PDF
     return types is None or media_type in types or media_type.startswith("text/")
 
 

@@ -463,6 +463,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     image_urls="https",
     text_documents=True,
     document_types=frozenset({PDF}),
+    document_urls="pdf",  # anthropic 2.14.0: `URLPDFSourceParam`
     file_issuer="anthropic",
     citations=CAPABILITIES.citations,
     # platform.claude.com/docs/en/build-with-claude/structured-outputs#feature-compatibility

@@ -222,6 +222,55 @@ def test_media_of_the_dialect_go_where_the_server_takes_them() -> None:
     assert done.lost == {"document_as_text": 1, "document_dropped": 1}
 
 
+@pytest.mark.parametrize(
+    ("media_type", "url", "kept"),
+    [
+        (None, "https://a.example/b.png", True),
+        (None, "https://a.example/b", True),
+        (None, "https://a.example/b.gif?size=1", False),
+        (None, "https://a.example/b.GIF#1", False),
+        (None, "https://b.gif", True),
+        ("image/jpg", "https://a.example/b.gif", True),
+        ("image/svg+xml", "https://a.example/b", False),
+    ],
+)
+def test_image_by_url_of_a_type_that_the_target_refuses_is_a_loss(
+    media_type: str | None, url: str, kept: bool
+) -> None:
+    """Gemini refuses image/gif (microsoft/vscode#286628)."""
+    image = Image(media_type, url=url)
+    done = Projection(request(user("Look:", image)), images=FORMATS)
+    assert done.lost == ({} if kept else {"image_dropped": 1})
+    assert Projection(request(user("Look:", image)), images=None).lost == {}
+
+
+@pytest.mark.parametrize(
+    ("media_type", "url", "readers"),
+    [
+        (None, "https://a.example/b.pdf", {"any", "pdf", "pdf and text"}),
+        (None, "https://a.example/b", {"any", "pdf", "pdf and text"}),
+        ("application/pdf", "https://a.example/b.docx", {"any", "pdf", "pdf and text"}),
+        (None, "https://a.example/b.txt", {"any", "pdf and text"}),
+        ("text/csv", "https://a.example/b", {"any", "pdf and text"}),
+        (None, "https://a.example/b.docx?download=1", {"any"}),
+    ],
+)
+def test_document_by_url_of_a_type_that_the_target_refuses_is_a_loss(
+    media_type: str | None, url: str, readers: set[str]
+) -> None:
+    """Anthropic loads PDF alone by URL, Gemini text, too, and OpenAI office files."""
+    pdf = frozenset({"application/pdf"})
+    targets: dict[str, dict[str, Any]] = {
+        "any": {},
+        "pdf": {"document_types": pdf, "document_urls": "pdf"},
+        "pdf and text": {"document_types": pdf},
+    }
+    asked = request(user("Read:", Document(media_type, url=url)))
+    for name, target in targets.items():
+        lost = {} if name in readers else {"document_dropped": 1}
+        assert Projection(asked, **target).lost == lost, name
+
+
 OFFICE = "application/vnd.openxmlformats-officedocument"
 DOCX = f"{OFFICE}.wordprocessingml.document"
 
