@@ -38,6 +38,7 @@ _TAG = re.compile(rb'"(?:sn1[.-]|c24x)')
 
 # Error texts never carry a payload: a kind that is no plain word is described by its length.
 _KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[A-Za-z0-9_.+-]{1,80}", re.ASCII)
 _MAX_KINDS = 3
 
 F = TypeVar("F", bound=Audio | Document | Image | Video)
@@ -345,16 +346,29 @@ def write_as_text(block: Document, losses: Losses) -> Text:
     return Text(text, cache=block.cache, extra=block.extra)
 
 
+def _describe_file(block: Image | Document | Audio | Video) -> str:
+    """Return the kind of a file, and its media type if that is one."""
+    kind, media_type = _KINDS[type(block)], block.media_type or ""
+    known = f" ({media_type})" if _MEDIA_TYPE.fullmatch(media_type) else ""
+    return f"{kind}{' by URL' if block.data is None else ''}{known}"
+
+
 def describe_lost(request: Request, target: BodyCapabilities) -> str:
-    """Return an error text's suffix: kinds of opaque blocks, or the number of empty messages."""
-    kinds = dict.fromkeys(
+    """Return an error text's suffix: what was dropped, or the number of empty messages."""
+    blocks = [block for message in request.messages for block in message.blocks]
+    opaque = dict.fromkeys(
         block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
-        for message in request.messages
-        for block in message.blocks
+        for block in blocks
         if isinstance(block, OpaqueBlock)
     )
-    listed = ", ".join([*kinds][:_MAX_KINDS])
-    if listed:
-        return f"; {target.dialect} has no block for {listed}"
+    if opaque:
+        return f"; {target.dialect} has no block for {', '.join([*opaque][:_MAX_KINDS])}"
+    media = dict.fromkeys(
+        _describe_file(block)
+        for block in blocks
+        if isinstance(block, Image | Document | Audio | Video)
+    )
+    if media:
+        return f"; {target.dialect} cannot have its {', '.join([*media][:_MAX_KINDS])}"
     texts = [message.text.strip() for message in request.messages if not message.tool_results]
     return f"; the request has {texts.count('')} without text" if "" in texts else ""

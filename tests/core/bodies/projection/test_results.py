@@ -17,7 +17,19 @@ from support.bodies.projection_targets import (
     user,
 )
 
-from streamnorm import EncodeError, Image, InputMessage, OpaqueBlock, Text, ToolCall, ToolResult
+from streamnorm import (
+    Audio,
+    Document,
+    EncodeError,
+    Image,
+    InputBlock,
+    InputMessage,
+    OpaqueBlock,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
 
 CALLS = assistant("Look.", call("a"), call("b"))
 TOGETHER: dict[str, Any] = {"mixed_results": False}
@@ -406,6 +418,25 @@ def test_blocks_of_which_nothing_is_left_are_named(kinds: tuple[str, ...], named
         Projection(request(InputMessage("user", blocks)))
     assert str(caught.value) == (
         f"messages: no messages, expected at least one; target has no block for {named}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "named"),
+    [
+        ((Audio("audio/wav", "aGk="), Audio("audio/wav", "aGk=")), "audio (audio/wav)"),
+        ((Image(url="https://a.example/b"), Text(" ")), "image by URL"),
+        ((Document("my secret", "aGk="), Video("video/mp4", "aGk=")), "file, video (video/mp4)"),
+    ],
+)
+def test_files_of_which_nothing_is_left_are_named(
+    blocks: tuple[InputBlock, ...], named: str
+) -> None:
+    nothing = dict.fromkeys(("audio", "video", "documents", "image_urls"), False)
+    with pytest.raises(EncodeError) as caught:
+        Projection(request(user(*blocks)), **nothing)
+    assert str(caught.value) == (
+        f"messages: no messages, expected at least one; target cannot have its {named}"
     )
 
 
