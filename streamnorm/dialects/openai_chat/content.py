@@ -507,10 +507,17 @@ OPAQUE_DELTA_FIELDS = ("audio", "executed_tools", "images")
 _Position: TypeAlias = Literal["chunk", "choice", "delta", "end"]
 
 
-def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
+def opaque_to_wire(
+    event: Opaque, counts: dict[str, int] | None = None
+) -> tuple[_Position, dict[str, Any]] | None:
     """Return an opaque event's position in a chunk and its field; None if chunks lack this field.
 
     Annotations belong to the end of the choice, where all of them are written.
+
+    Args:
+        event: The event.
+        counts: Numbers of entries that the choice has in each list of its message, to which
+            those of the event are added; None for no entries.
     """
     name = event.name
     if name not in ("annotations", "logprobs", *SIDE_FIELDS, *OPAQUE_DELTA_FIELDS):
@@ -525,7 +532,10 @@ def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
     if name == "logprobs":
         return "choice", {name: value}
     if name in OPAQUE_DELTA_FIELDS and (name not in SIDE_FIELDS or are_generated(event, value)):
-        return "delta", {name: _add_indexes(value)}
+        counts = {} if counts is None else counts
+        indexed = _add_indexes(value, counts.get(name, 0))
+        counts[name] = counts.get(name, 0) + len(indexed if is_array(indexed) else ())
+        return "delta", {name: indexed}
     return "chunk", {name: value}
 
 
@@ -538,10 +548,15 @@ def are_generated(event: Opaque, images: Any) -> bool:
     return event.index is not None or any("type" in image for image in objects_of(images))
 
 
-def _add_indexes(value: Any) -> Any:
-    """Return a list with an `index` in each object, which accumulators require."""
+def _add_indexes(value: Any, first: int) -> Any:
+    """Return a list with an `index` in each object.
+
+    Accumulators require it, and join the texts of two objects with one index: a later image of
+    an answer continues the numbers.
+    """
     if not is_array(value):
         return value
     return [
-        {"index": number, **item} if is_object(item) else item for number, item in enumerate(value)
+        {"index": number, **item} if is_object(item) else item
+        for number, item in enumerate(value, first)
     ]

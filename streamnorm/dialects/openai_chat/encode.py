@@ -64,6 +64,7 @@ class _EncodedChoice(Struct):
         head: Constant beginning of its chunks, up to the delta's content.
         annotations: Citations of its text.
         details: Numbering of its reasoning blocks.
+        lists: Numbers of entries of the vendor's lists in the message, such as images.
         calls: Number of tool calls that have started.
         is_refused: Whether a refusal was written.
     """
@@ -71,6 +72,7 @@ class _EncodedChoice(Struct):
     head: bytes
     annotations: Annotations
     details: ReasoningDetails = field(default_factory=ReasoningDetails)
+    lists: dict[str, int] = field(default_factory=dict)
     calls: int = 0
     is_refused: bool = False
 
@@ -306,7 +308,7 @@ class ChatEncoder(Encoder):
     def _opaque(self, event: Opaque) -> bytes:
         block = self._blocks.get(event.index) if event.index is not None else None
         choice = block.choice if block is not None else self._choices.get(0)
-        placed = opaque_to_wire(event)
+        placed = opaque_to_wire(event, None if choice is None else choice.lists)
         if placed is None or choice is None:
             # Clients read every frame as a chunk, and fail at JSON other than an object.
             if event.data.lstrip().startswith("{"):

@@ -6,9 +6,21 @@ import json
 from typing import Any
 
 import pytest
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletionChunk
 from support.openai_chat.chunks import DONE, chunk, content, decode, frame
 
-from streamnorm import Event, Loss, MessageStart, MessageStop, Opaque, TextDelta, Transcoder
+from streamnorm import (
+    Event,
+    Loss,
+    Message,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    TextDelta,
+    Transcoder,
+    encode_message,
+)
 from streamnorm.codec import encoder
 from streamnorm.dialects.openai_chat.content import opaque_to_wire
 
@@ -57,6 +69,27 @@ def written(*events: Event) -> list[str]:
     writer = encoder("openai_chat")
     begun = writer.encode(MessageStart("m", "gpt"))
     return b"".join([begun, *map(writer.encode, events)]).decode().split("\n\n")[1:-1]
+
+
+def test_later_images_of_an_answer_continue_the_numbers() -> None:
+    """The SDK joins the URLs of two images with one index."""
+    images = [{"type": "image_url", "image_url": {"url": url}} for url in ("a", "b", "c")]
+    first, later = (json.dumps(part) for part in (images[:2], images[2:]))
+    events = [Opaque("openai_chat", "images", first), Opaque("openai_chat", "images", later)]
+    state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
+    writer = encoder("openai_chat")
+    stop = MessageStop("end_turn", "stop")
+    for event in (MessageStart("m", "gpt"), *events, stop):
+        for line in writer.encode(event).decode().split("\n\n"):
+            if line.startswith("data: {"):
+                read = ChatCompletionChunk.model_validate_json(line.removeprefix("data: "))
+                state.handle_chunk(read)
+    numbered = [{"index": number, **image} for number, image in enumerate(images)]
+    message = state.get_final_completion().choices[0].message
+    assert message.model_dump()["images"] == numbered
+    whole = Message("m", "gpt", (), "end_turn", opaque=tuple(events))
+    body = encode_message(whole, "openai_chat").body
+    assert body["choices"][0]["message"]["images"] == numbered
 
 
 def test_opaque_frame_is_written_on_one_line() -> None:

@@ -194,8 +194,9 @@ def _add_opaque(
     objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
     objects["end"] = choice["message"]
     spoken: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
     for event in message.opaque:
-        placed = opaque_to_wire(event)
+        placed = opaque_to_wire(event, counts)
         if placed is None:
             losses.add("opaque", event.name, "no field, dropped")
             continue
