@@ -16,6 +16,7 @@ from streamnorm._core.failures import (
     error_event,
     find_error,
     response_status,
+    too_large,
 )
 from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
@@ -197,6 +198,9 @@ def encode_answer(
 def _decode_body(
     data: bytes, dialect: str, server: str | None, limits: Limits
 ) -> Message | StreamError:
+    # As in a stream: the gateway and the transports read no more than the bound of a whole answer.
+    if len(data) > limits.max_event_bytes:
+        return too_large("max_event_bytes", limits.max_event_bytes).error
     try:
         return decode_message(data, dialect, server=server, limits=limits)
     except UpstreamError as exc:
