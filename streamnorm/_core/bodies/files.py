@@ -46,7 +46,8 @@ def split_data_url(url: str) -> tuple[str, str] | None:
         return None
     head, comma, data = url.partition(",")
     media_type, *parameters = head[5:].split(";")
-    if not comma or "base64" not in parameters:
+    # RFC 2397 writes the parameter as a literal, which RFC 5234 compares without case.
+    if not comma or "base64" not in (parameter.strip().lower() for parameter in parameters):
         return None
     return media_type, data
 

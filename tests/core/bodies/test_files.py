@@ -21,6 +21,7 @@ from streamnorm._core.bodies.files import (
         ("data:image/png;base64,iVBO", ("image/png", "iVBO")),
         ("DATA:image/png;base64,iVBO", ("image/png", "iVBO")),
         ("data:image/png;name=a.png;base64,iVBO", ("image/png", "iVBO")),
+        ("data:image/png; Base64,iVBO", ("image/png", "iVBO")),
         ("data:;base64,iVBO", ("", "iVBO")),
         ("data:text/plain,hello", None),
         ("data:image/png;base64", None),

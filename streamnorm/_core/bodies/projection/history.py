@@ -26,7 +26,7 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.files import canonical_base64, type_of_url
+from streamnorm._core.bodies.files import canonical_base64, split_data_url, type_of_url
 from streamnorm._core.bodies.request import InputMessage, Request, Source, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import dumps
@@ -239,19 +239,33 @@ def _normalize_base64(block: F) -> F:
     """Return a file with its content as Base64 in the standard alphabet.
 
     Raises:
-        EncodeError: The content is no Base64, for example in a percent-encoded `data:` URL.
+        EncodeError: There is neither content nor an address, or the content is no Base64, for
+            example in a percent-encoded `data:` URL.
     """
-    if block.data is None:
-        if (block.url or "")[:5].lower() == "data:":
+    data = block.data
+    if data is None:
+        if not block.url:
+            raise EncodeError("file without content, expected data, a URL or an id", path="")
+        if block.url[:5].lower() != "data:":
+            return block
+        inline = split_data_url(block.url)
+        if inline is None:
             raise EncodeError("data URL without Base64, expected Base64 or an address", path="")
-        return block
+        # The dialects read such a URL as content; the block is one that a program has made.
+        media_type, data = inline[0] or block.media_type, inline[1]
+        if isinstance(block, Document) and (media_type or "").startswith("text/"):
+            try:
+                data = b64decode(data, validate=True).decode()
+            except ValueError as exc:  # of Base64 and of UTF-8
+                raise EncodeError("no text in Base64, expected the content", path="") from exc
+        block = structs.replace(block, media_type=media_type, data=data, url=None)
     if isinstance(block, Document) and (block.media_type or "").startswith("text/"):
         return block
-    data = canonical_base64(block.data)
-    if data is None:
-        found = f"{len(block.data)} characters that are no Base64"
+    standard = canonical_base64(data)
+    if standard is None:
+        found = f"{len(data)} characters that are no Base64"
         raise EncodeError(f"{found}, expected the content of a file", path="")
-    return block if data is block.data else structs.replace(block, data=data)
+    return block if standard is block.data else structs.replace(block, data=standard)
 
 
 def _project_image(
@@ -260,7 +274,7 @@ def _project_image(
     media_type = (block.media_type or "").lower()
     media_type = _ALIASES.get(media_type, media_type)
     if block.data is None:
-        url = block.url or "https:"  # neither content nor URL is an error of the writer
+        url = block.url or ""
         known = media_type or type_of_url(url)
         carries = (
             target.image_urls is True

@@ -57,6 +57,38 @@ def test_data_url_in_another_form_is_an_error_that_names_the_place() -> None:
     assert caught.value.path == "messages[1].blocks[0]"
 
 
+@pytest.mark.parametrize(
+    ("block", "read"),
+    [
+        (Image(url="data:image/png;base64,aGk="), Image("image/png", "aGk=")),
+        (Image("image/jpeg", url="DATA:;BASE64,aGk"), Image("image/jpeg", "aGk=")),
+        (Audio(url="data:audio/wav;base64,aGk="), Audio("audio/wav", "aGk=")),
+        (
+            Document(url="data:application/pdf;base64,aGk=", title="a"),
+            Document("application/pdf", "aGk=", title="a"),
+        ),
+        (Document(url="data:text/plain;base64,aGk="), Document("text/plain", "hi")),
+    ],
+)
+def test_data_url_that_a_program_gives_is_content(block: Any, read: Any) -> None:
+    done = Projection(request(user(block)))
+    assert done.messages == [("user", (read,))]
+    assert done.lost == {}
+
+
+def test_data_url_of_a_text_that_is_none_is_an_error() -> None:
+    text = Document(url="data:text/plain;base64,/w==")
+    with pytest.raises(EncodeError, match="no text in Base64, expected the content"):
+        Projection(request(user(text)))
+
+
+@pytest.mark.parametrize("block", [Image(), Document("application/pdf"), Audio(), Video(url="")])
+def test_file_without_content_is_an_error_that_names_the_place(block: Any) -> None:
+    with pytest.raises(EncodeError, match="file without content, expected data") as caught:
+        Projection(request(user("Look:", block)))
+    assert caught.value.path == "messages[0].blocks[1]"
+
+
 def test_base64_is_written_in_the_standard_form() -> None:
     done = Projection(request(user(Image("image/png", "-_-_"), Document("application/pdf", "aGk"))))
     assert done.messages == [
