@@ -161,9 +161,11 @@ def project_request(
     except EncodeError as exc:
         path = path_before(exc.path, messages, request.messages)
         raise EncodeError(exc.args[0], path=path) from exc
+    if not target.system_media and any(each.role in INSTRUCTIONS for each in projected_messages):
+        projected_messages = move_instruction_media(projected_messages, target, losses)
     system, messages = place_instructions(
         system,
-        move_instruction_media(projected_messages, target, losses),
+        projected_messages,
         target,
         losses,
         checks=target.vendor_checks and named,

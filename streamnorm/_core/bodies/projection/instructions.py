@@ -21,7 +21,7 @@ def move_instruction_media(
     Clients of the Responses API have images in instructions.  Anthropic, Google and Bedrock have
     text alone there, and Chat Completions refuses images of all roles but the user's.
     """
-    if target.system_media or not any(_has_media(message, target) for message in messages):
+    if not any(_has_media(message, target) for message in messages):
         return messages
     moved: list[InputBlock] = []
     ordered: list[InputMessage] = []
