@@ -97,6 +97,16 @@ def test_no_call_gets_the_id_of_an_earlier_call() -> None:
     assert found.losses == (Loss("duplicate_id", "tool call", 1, "written with an id of its own"),)
 
 
+def test_no_call_of_another_choice_gets_the_id_of_an_earlier_call() -> None:
+    call = {"functionCall": {"id": "call_0", "name": "get", "args": {}}}
+    content = {"role": "model", "parts": [call]}
+    candidates = [{"index": at, "content": content, "finishReason": "STOP"} for at in range(2)]
+    data = json.dumps({"candidates": candidates}).encode()
+    found = translate_answer(data, "openai_chat", "gemini", reply=Reply(calls={"call_0": False}))
+    calls = [each["message"]["tool_calls"][0] for each in json.loads(found.body)["choices"]]
+    assert [call["id"] for call in calls] == ["call_0-2", "call_0-3"]
+
+
 def test_time_is_that_of_the_caller_where_the_answer_has_none() -> None:
     body = {"candidates": [{"content": {"parts": [{"text": "Hi."}]}, "finishReason": "STOP"}]}
     data = json.dumps(body).encode()
