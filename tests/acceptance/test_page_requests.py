@@ -407,7 +407,15 @@ def test_stored_chat_is_one_of_the_sdk(version: str) -> None:
     for (name, messages), heard in zip(chats, answers, strict=True):
         assert "error" not in heard, (name, heard)
         ours = decode_request({"messages": messages}, UI).messages
-        assert read_messages(ours) == read_model_messages(heard["messages"]), name
+        # A call of OpenAI's MCP itself holds the result that the page has beside it.
+        blocks = [block for message in ours for block in message.blocks]
+        held = {call.id for call in blocks if getattr(call, "kind", "") == "mcp_call"}
+        theirs = [
+            (kind, said)
+            for kind, said in read_model_messages(heard["messages"])
+            if not (kind == "result" and said[0] in held)
+        ]
+        assert read_messages(ours) == theirs, name
 
 
 @pytest.mark.parametrize("version", ["0", "1"])
