@@ -334,7 +334,7 @@ class ContentWriter:
             case RedactedReasoning():
                 return {"reasoningContent": {"redactedContent": redacted_to_wire(block)}}
             case Image() | Document() | Audio() | Video():
-                return self._file(block, path)
+                return self._file(block)
             case OpaqueBlock():
                 return self._opaque(block, path)
             case ServerToolCall(id, name, arguments):
@@ -371,7 +371,7 @@ class ContentWriter:
         self._context.losses.add("opaque_block", "messages", "of a stream, dropped")
         return None
 
-    def _file(self, block: Image | Document | Audio | Video, path: str) -> _Value | None:
+    def _file(self, block: Image | Document | Audio | Video) -> _Value | None:
         name = next(self._names) if isinstance(block, Document) else ""
         found = unknown_of(block.extra, DIALECT).get(FOUND)
         if isinstance(block, Document) and is_object(found):
@@ -379,7 +379,7 @@ class ContentWriter:
             is_same = text_of(found.get("content"), "\n") == block.data
             fields = found if is_same else {**found, "content": [{"text": block.data}]}
             return {FOUND: {"title": block.title or "", **fields}}
-        return file_to_wire(block, name, self._context.losses, path)
+        return file_to_wire(block, name, self._context.losses)
 
     def _result(self, result: ToolResult, path: str) -> _Value:
         content: list[_Value] = []

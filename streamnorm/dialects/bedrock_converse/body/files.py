@@ -332,7 +332,7 @@ def _legal_name(title: str | None) -> str:
     return name or _UNTITLED
 
 
-def file_to_wire(block: File, name: str, losses: Losses, path: str) -> _Value | None:
+def file_to_wire(block: File, name: str, losses: Losses) -> _Value | None:
     """Return a file as a content block; None if the API cannot read it (counted as a loss).
 
     The API fetches nothing: a file is inline, or in S3.
@@ -341,14 +341,10 @@ def file_to_wire(block: File, name: str, losses: Losses, path: str) -> _Value | 
         block: The file.
         name: Name of a document.
         losses: Counter of dropped files.
-        path: Path of the file, for errors.
-
-    Raises:
-        EncodeError: The file has neither data, nor an address.
     """
     member, loss = _MEMBERS[type(block)]
     unknown = unknown_of(block.extra, DIALECT)
-    source = _source_to_wire(block, unknown, path)
+    source = _source_to_wire(block, unknown)
     format = _format_of(block)
     if source is None or format is None:
         why = "an address outside of S3" if source is None else "of no format that the API has"
@@ -381,16 +377,14 @@ _ALIASES = {
 }
 
 
-def _source_to_wire(block: File, unknown: _Value, path: str) -> _Value | None:
+def _source_to_wire(block: File, unknown: _Value) -> _Value | None:
     if block.data is not None:
         original = unknown.get("source")
         if _inline_text(original) == block.data:
             return original
         return {"bytes": base64_of(block.media_type or "", block.data)}
     address = block.url if isinstance(block, Audio | Video) else block.file_id or block.url
-    if address is None:
-        raise EncodeError("file without content, expected data or an address in S3", path=path)
-    if not address.startswith("s3://"):
+    if address is None or not address.startswith("s3://"):
         return None
     before = unknown.get("source")
     owner = before.get("s3Location") if is_object(before) else None
