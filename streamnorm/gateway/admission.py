@@ -481,7 +481,7 @@ def resolve_key(
         where: That key.
         environ: The environment.
         other: Other values of the key, for the error message.
-        wanted: What the variable holds, for the error message.
+        wanted: Value that the variable should hold, for the error message.
 
     Raises:
         ConfigError: It is no such place, or the variable is not set or empty.

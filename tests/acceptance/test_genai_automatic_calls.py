@@ -7,6 +7,8 @@ that the call has (`google.genai._extra_utils.get_function_response_parts`).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -15,7 +17,7 @@ from google.genai import types
 from support.http.strict_upstreams import strict_provider
 
 from streamnorm import Reasoning, Text, decode_request
-from streamnorm.testing import tool_call
+from streamnorm.testing import FakeProvider, tool_call
 from streamnorm.transports.httpx import TranscodingTransport
 
 CALLS = [
@@ -35,9 +37,9 @@ def get_rain(city: str) -> str:
     return f"rain in {city}"
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "openai_responses"])
-def test_result_of_automatic_calling_reaches_its_call(upstream: str) -> None:
-    provider = strict_provider([CALLS, "It snows in Oslo."])
+@contextmanager
+def client_of(provider: FakeProvider, upstream: str) -> Iterator[genai.Client]:
+    """Provide Google's client of a provider that speaks another dialect."""
     transport = TranscodingTransport(
         provider.transport("httpx"),
         client="gemini",
@@ -47,6 +49,13 @@ def test_result_of_automatic_calling_reaches_its_call(upstream: str) -> None:
     with httpx.Client(transport=transport) as http:
         options = types.HttpOptions(base_url="https://gemini.test", httpx_client=http)
         client = genai.Client(api_key="none", http_options=options)
+        yield client
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "openai_responses"])
+def test_result_of_automatic_calling_reaches_its_call(upstream: str) -> None:
+    provider = strict_provider([CALLS, "It snows in Oslo."])
+    with client_of(provider, upstream) as client:
         config = types.GenerateContentConfig(tools=[get_snow, get_rain])
         answer = client.models.generate_content(model="m-1", contents="Weather?", config=config)
     assert answer.text == "It snows in Oslo."
@@ -84,15 +93,7 @@ def test_streamed_answer_of_a_chat_comes_back_as_one_message(upstream: str) -> N
     provider = strict_provider(
         [[thought, said, *CALLS[:2]], "It snows in Oslo, and rains in Rome.", "Bye."]
     )
-    transport = TranscodingTransport(
-        provider.transport("httpx"),
-        client="gemini",
-        upstream=upstream,
-        base_url="https://provider.test",
-    )
-    with httpx.Client(transport=transport) as http:
-        options = types.HttpOptions(base_url="https://gemini.test", httpx_client=http)
-        client = genai.Client(api_key="none", http_options=options)
+    with client_of(provider, upstream) as client:
         thinking = types.ThinkingConfig(include_thoughts=True)
         config = types.GenerateContentConfig(tools=[get_snow, get_rain], thinking_config=thinking)
         chat = client.chats.create(model="m-1", config=config)

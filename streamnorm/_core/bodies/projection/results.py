@@ -243,7 +243,7 @@ class _Placement:
                 while (
                     stop < end
                     and messages[stop].role == "assistant"
-                    and not self._filled_in(message, stop - 1)
+                    and not self._find_filled(message, stop - 1)
                 ):
                     message = self._fold(message, messages[stop])
                     stop += 1
@@ -252,7 +252,7 @@ class _Placement:
                     stop += 1
                 late: set[str] = set()
                 for position in range(start, first):
-                    late |= self._filled_in(message, position)
+                    late |= self._find_filled(message, position)
                 self._place_window(message, messages[first:stop], start, first, late)
             elif message.role != "assistant" and message.tool_results:
                 self._placed.append(self._move_strays(message, start))
@@ -271,7 +271,7 @@ class _Placement:
         """Return whether a result may follow another result of its call."""
         return bool(result.name) and result.tool_call_id in self._custom
 
-    def _filled_in(self, message: InputMessage, position: int) -> set[str]:
+    def _find_filled(self, message: InputMessage, position: int) -> set[str]:
         """Return the ids of a message's calls whose results were filled in behind a position."""
         filled = self._filled.get(position)
         return filled & {call.id for call in message.tool_calls} if filled else set()

@@ -117,7 +117,7 @@ def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
 
 
 def client_item_from_wire(item: dict[str, Any]) -> tuple[InputBlock, ...]:
-    """Return an item of the user or the developer that is no message as blocks."""
+    """Return the blocks of a user or developer item other than a message."""
     if item["type"] != "agent_message":
         return (opaque_from_wire(item),)
     return tuple(map(_read_payload, blocks_from_wire(item, "content")))

@@ -39,7 +39,7 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
 
 
 def _as_function_result(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a custom call as that of a function, whose name only the call has."""
+    """Return a `custom_tool_call_output` as a `function_call_output`, which has no name."""
     if item.get("type") != "custom_tool_call_output":
         return item
     known = {name: value for name, value in item.items() if name != "name"}
