@@ -9,7 +9,6 @@ from msgspec import structs
 
 from streamnorm._core.codec import DeltaForwarder, DeltaRun, RunEncoder, StreamWriter, as_utf8
 from streamnorm._core.codec.framing import SSE, Framing, StreamPassthrough
-from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
     Completed,
@@ -24,7 +23,6 @@ from streamnorm._core.failures import error_outcome, hide_account, too_large
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
-from streamnorm._core.text import BATCH, LONG_CHARS
 from streamnorm._registry import decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole
 
@@ -191,7 +189,7 @@ class Transcoder:
         self._passthrough: StreamPassthrough | None = None  # where the original bytes pass
         self._is_decided = False  # whether the source dialect is known
         self._has_ended = False  # `close` or `abort` was called
-        self._take_event = as_utf8  # passes on a read that is one event
+        self._take_read = as_utf8  # passes on a read that the delta run has read
         self._withheld = 0  # last events that a client would fail at, or read as success
         self._max_undecided_bytes = limits.max_held_bytes
         self._undecided = bytearray()  # original bytes before the source dialect was known
@@ -204,39 +202,25 @@ class Transcoder:
             LossyEncoding: `strict`, and the target cannot carry something.
             LocalProtocolError: The transcoder was closed.
         """
-        forwarder, passthrough = self._forwarder, self._passthrough
-        if forwarder is not None:
-            run = forwarder.run
-            # Most servers write one event at a time, and a read is what they wrote.
-            text = run.text_of_read(data) if run.reads_are_events else None
-            if text is not None:
-                written = b""
-                if text:
-                    delta, append, fresh, write = forwarder.sinks
-                    try:
-                        if run.delta is not delta:
-                            _, append, fresh, write = forwarder.select(run.delta)
-                        if len(fresh) < BATCH and len(text) <= LONG_CHARS:
-                            fresh.append(text)
-                        else:
-                            append(text)
-                        if write is not None:
-                            written = write(text) or b""
-                    except LimitExceeded as exc:
-                        written = self._fail(forwarder.fail(exc))
-                else:
-                    run.idle_frames += not run.framing.unfinished_bytes
-                if passthrough is not None:
-                    written = self._take_event(data) + written
-                return [written] if written else []
-        frames = self._decoder.split(data)
+        forwarder, unread = self._forwarder, data
         parts: list[bytes] = []
-        position = 0 if forwarder is None else forwarder.forward(frames, parts)
-        if position == len(frames) and forwarder is not None and forwarder.failure is None:
-            if passthrough is None:
-                return [b"".join(parts)] if parts else []
-            if self._keeps_messages or self._decoder.is_plain:
-                return [written] if (written := passthrough.take(data)) else []
+        if forwarder is not None:
+            unread = forwarder.run.forward(data, parts, forwarder)
+            if not unread and forwarder.failure is None:
+                if self._passthrough is not None:
+                    written = self._take_read(data)
+                    return [written] if written else []
+                return parts if len(parts) < 2 else [b"".join(parts)]
+        # Nothing unread is no read: the framing would parse what it holds.
+        frames = self._decoder.split(unread) if unread or forwarder is None else []
+        position = 0
+        if forwarder is not None and forwarder.failure is None:
+            position = forwarder.run.forward_frames(frames, 0, parts, forwarder)
+            if position == len(frames) and forwarder.failure is None:
+                if self._passthrough is None:
+                    return parts if len(parts) < 2 else [b"".join(parts)]
+                if self._keeps_messages or self._decoder.is_plain:
+                    return [written] if (written := self._passthrough.take(data)) else []
         return self._read_in_full(data, frames, position, parts)
 
     def _read_in_full(
@@ -263,8 +247,8 @@ class Transcoder:
             if written := self._read(frames[position]):
                 parts.append(written)
             position += 1
-            if self._forwarder is not None:
-                position = self._forwarder.forward(frames, parts, position)
+            if position < count and (forwarder := self._forwarder) is not None:
+                position = forwarder.run.forward_frames(frames, position, parts, forwarder)
         if self._passthrough is None:
             if not self._is_decided and self._verbatim and self._writer.failure is None:
                 self._undecided += self._original_bytes(data)
@@ -424,9 +408,9 @@ class Transcoder:
             if self._verbatim:
                 kind = self._framing if self._keeps_framing else SSE
                 self._passthrough = passthrough = kind.passthrough(self._decoder.framing)
-                self._take_event = passthrough.take_event
+                self._take_read = passthrough.take_forwarded
                 if self._framing is not SSE and not self._keeps_messages:
-                    self._take_event = self._convert_event
+                    self._take_read = self._convert_event
 
     def _read(self, raw: RawFrame) -> bytes:
         """Read a frame on the slow path; return the bytes to write."""

@@ -93,13 +93,12 @@ class SSEDecoder:
         stray_lines: Number of stray lines, dropped ones included.
         overflowed: Whether an event has exceeded `max_event_bytes`.
         failure: None: no other failure is possible.
-        carries: Whether the next bytes depend on earlier ones: at the start of the stream,
-            within an event, and after a CR.
         held: The beginning of an event, not parsed before the end of the event arrives.
-        is_irregular: Whether the next bytes depend on more than `held`.
+        plain_bytes: Size up to which `held` and the next bytes need only be cut at blank lines; -1
+            while the next bytes depend on more than `held`.
         holds_original: Whether `held` is the beginning of an event byte for byte.
         safe_bytes: Size up to which a read cannot contain an event above its bound, unless
-            `carries`.
+            `held` is part of it.
     """
 
     def __init__(
@@ -115,13 +114,12 @@ class SSEDecoder:
         self.stray_lines = 0
         self.overflowed = False
         self.failure: StreamError | None = None
-        self.carries = True
         self.holds_original = False
         self.safe_bytes = max_event_bytes - 1
         self._max_event_bytes = max_event_bytes
         self._stray_room = max_stray_bytes
         # State of `split`: the event whose end has not been read.
-        self.is_irregular = True  # within fragments, or behind a CR
+        self.plain_bytes = -1  # within fragments, and behind a CR
         self._after_cr = False
         self.held = b""
         self._in_event = True  # a fragment of the event was returned, or a BOM may follow
@@ -156,7 +154,7 @@ class SSEDecoder:
         must not pile up, and its stray lines may be errors.  Whole events are counted in
         `frames`; a caller that does not `parse` one must know that the event has data.
         """
-        if self.is_irregular or len(self.held) + len(data) > self.safe_bytes:
+        if len(self.held) + len(data) > self.plain_bytes:
             return self._split_irregular(data)
         held = self.held
         whole = held + data if held else data
@@ -170,9 +168,9 @@ class SSEDecoder:
         tail = pieces.pop()
         self.frames += len(pieces)
         if tail and self._must_be_parsed(tail, lasts=bool(held) and not pieces):
-            self.held, self.carries, self.holds_original = b"", True, False
+            self.held, self.holds_original = b"", False
             return [*pieces, self._fragment(tail)]
-        self.held, self.carries, self.holds_original = tail, bool(tail), True
+        self.held, self.holds_original = tail, True
         return pieces
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
@@ -194,6 +192,11 @@ class SSEDecoder:
     def as_event_stream(self, data: bytes) -> bytes:
         """Return the bytes of a read unchanged: they are server-sent events already."""
         return data
+
+    @property
+    def is_irregular(self) -> bool:
+        """Whether the next bytes depend on more than `held`."""
+        return self.plain_bytes < 0
 
     @property
     def unfinished_bytes(self) -> int:
@@ -236,8 +239,7 @@ class SSEDecoder:
             data = self._end_fragments(data, frames)
         if data:
             self._split_lines(data, frames)
-        self.is_irregular = self._in_event or self._after_cr
-        self.carries = self.is_irregular or bool(self.held)
+        self.plain_bytes = -1 if self._in_event or self._after_cr else self.safe_bytes
         self.holds_original = False
         return frames
 
@@ -288,7 +290,8 @@ class SSEDecoder:
         return b""
 
     def _fragment(self, data: bytes) -> Fragment:
-        self._in_event = self.is_irregular = not data.endswith(b"\n\n")
+        self._in_event = not data.endswith(b"\n\n")
+        self.plain_bytes = -1 if self._in_event else self.safe_bytes
         self._ends_line = data[-1] == _LF
         return Fragment(data)
 

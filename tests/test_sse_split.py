@@ -104,7 +104,8 @@ def test_event_begun_at_the_end_of_a_read_is_returned_unparsed() -> None:
     decoder = begin()
     reads = [b"data: 1\n\ndata: ", b"2\n\ndata: 3\n", b"\n"]
     assert split(decoder, *reads) == [[b"data: 1"], [b"data: 2"], [b"data: 3"]]
-    assert not decoder.carries
+    assert not decoder.held
+    assert not decoder.is_irregular
 
 
 # Fragments

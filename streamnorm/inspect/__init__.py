@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from streamnorm._core.codec import Decoder
+from streamnorm._core.codec import Decoder, DeltaEvents
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import (
@@ -268,12 +268,10 @@ class Survey:
         counts = [not self._is_text or type(raw) is bytes for raw in raws]
         uncounted = sum(counts)
         for raw, is_counted in zip(raws, counts, strict=True):
-            if run is None or type(raw) is not bytes or (text := run.text_of(raw)) is None:
+            events = list[Event]()
+            if run is None or not run.forward_frames([raw], 0, events, DeltaEvents(run, events)):
                 events = decoder.read_raw(raw)
                 run = decoder.run
-            else:
-                events = list[Event]()
-                run.append_events(text, events)
             uncounted -= is_counted
             if events:
                 self._extend(events, max(decoder.frames - uncounted - 1, 0), found)

@@ -281,14 +281,7 @@ class _OutcomePump(TapPump):
     """The pump of a source that is read only for its outcome and usage."""
 
     def feed(self, data: bytes) -> bytes | None:
-        run = self._decoder.run
-        if run is not None:
-            run.makes_deltas = False  # which say nothing of either
-            if run.reads_are_events and data and not run.reports_usage:
-                text = run.text_of_read(data)
-                if text is not None:
-                    run.idle_frames += not text and not run.framing.unfinished_bytes
-                    return data
+        self._decoder.makes_deltas = False  # which say nothing of either
         return super().feed(data)
 
 

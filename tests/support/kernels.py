@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from streamnorm._core.codec import kernel
+from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH
 
@@ -23,6 +24,7 @@ else:  # which the package does only where it uses the kernel
     COMPILED.setup(
         msgspec.json.Decoder(str).decode,
         FAST_ERRORS,
+        LimitExceeded,
         MAX_FRESH,
         BATCH,
         LONG_CHARS,

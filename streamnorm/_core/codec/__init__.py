@@ -8,7 +8,7 @@ error bodies, frames without JSON, notes and the end of a stream; a subclass rea
 from streamnorm._core.bodies.table import ReadContext, WriteContext
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.codec.decoder import ALL_EVENTS, DONE, Decoder, read_no_json
-from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
+from streamnorm._core.codec.delta_run import DeltaEvents, DeltaForwarder, DeltaRun
 from streamnorm._core.codec.dialect import (
     ANY,
     MAX_PROBLEMS,
@@ -56,6 +56,7 @@ __all__ = [
     "DecodeOptions",
     "Decoder",
     "Delta",
+    "DeltaEvents",
     "DeltaForwarder",
     "DeltaRun",
     "Dialect",

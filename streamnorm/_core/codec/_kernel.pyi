@@ -1,5 +1,7 @@
-from streamnorm._core.codec.delta_run import DeltaRun
-from streamnorm._core.codec.framing import Splitter
+from typing import Any
+
+from streamnorm._core.codec.delta_run import Consumer, DeltaRun, Forward
+from streamnorm._core.codec.framing import AnySplitter
 from streamnorm._core.codec.templates import BlockSinks, EventNumbers, Numbers, ReadText
 from streamnorm._core.text import TextBuffer
 
@@ -8,6 +10,7 @@ SOURCE: str
 def setup(
     decode_string: object,
     fast_errors: tuple[type[Exception], ...],
+    limit_error: type[Exception],
     max_fresh: int,
     batch: int,
     long_chars: int,
@@ -26,15 +29,17 @@ class TemplateReader:
         tail: bytes,
         end: bytes,
         between: bytes,
+        behind: bytes,
         repeats: bool,
         spaced: bool,
-        otherwise: ReadText,
-        framing: Splitter | None,
+        otherwise: ReadText | Forward,
+        framing: AnySplitter | None,
         numbers: EventNumbers | None,
         has_ids: bool,
         /,
     ) -> TemplateReader: ...
     def read(self, data: bytes, /) -> str | None: ...
+    def forward(self, data: bytes, out: list[Any], consumer: Consumer, /) -> bytes: ...
 
 class DeltaFrames:
     def __new__(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from streamnorm._core.codec.delta_run import DeltaRun
+from streamnorm._core.codec.delta_run import DeltaEvents, DeltaRun
 from streamnorm._core.codec.framing import (
     SSE,
     Body,
@@ -96,6 +96,7 @@ class Decoder(ABC):
         executes_calls: Who executes calls of its messages, which then go on with the result: the
             agent of a page, or the provider, known before the first such call; None if the client
             executes all.
+        makes_deltas: Whether `feed` makes events of the delta run's texts.
     """
 
     dialect: str = ""
@@ -107,6 +108,7 @@ class Decoder(ABC):
     refused: int = 0
     active: Decoder | None = None
     executes_calls: Literal["agent", "provider"] | None = None
+    makes_deltas: bool = True
 
     def __init__(
         self,
@@ -119,6 +121,7 @@ class Decoder(ABC):
         self.outcome: Outcome | None = None
         self.run: DeltaRun | None = None
         self._delta_run: DeltaRun | None = None  # set by rooms that have one
+        self._consumer: DeltaEvents | None = None  # of `run`, since the last frame read in full
         self.is_plain = True
         self._limits = limits
         self._idle_frames = 0  # idle frames that were read in full
@@ -141,30 +144,29 @@ class Decoder(ABC):
         Raises:
             LocalProtocolError: The decoder was closed.
         """
-        run = self.run
+        run, consumer = self.run, self._consumer
         events: list[Event] = []
-        if run is not None and run.reads_are_events:
-            text = run.text_of_read(data)
-            if text is not None:
-                if text or not self.framing.unfinished_bytes:
-                    run.append_events(text, events)
+        if run is not None and consumer is not None:
+            consumer.out = events
+            data = run.forward(data, events, consumer)
+            if not data:
                 return events
         frames = self.split(data)
-        is_refused = run is not None and run.take_refusal()
-        for raw in frames:
-            if (
-                run is None
-                or is_refused
-                or type(raw) is not bytes
-                or (text := run.text_of(raw)) is None
-            ):
-                events += self.read_raw(raw)
-                run = self.run
-            else:
-                run.append_events(text, events)
-        if run is not None:
-            # Most servers write one event at a time, and a read is what they wrote.
-            run.reads_are_events = len(frames) < 2
+        position = 0
+        while position < len(frames):
+            raw = frames[position]
+            if run is not None and consumer is not None and type(raw) is bytes:
+                position = run.forward_frames(frames, position, events, consumer)
+                if position == len(frames):
+                    break
+                raw = frames[position]
+            read = self.read_raw(raw)
+            position += 1
+            if read or run is not self.run:
+                events += read
+                if (run := self.run) is not None:
+                    consumer = DeltaEvents(run, events, makes_deltas=self.makes_deltas)
+                    self._consumer = consumer
         return events
 
     def read_raw(self, raw: RawFrame) -> list[Event]:

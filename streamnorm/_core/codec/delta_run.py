@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Never, Protocol, TypeAlias
 
 from streamnorm._core.codec.framing import AnySplitter, PayloadSplitter
 from streamnorm._core.codec.templates import (
@@ -44,17 +44,55 @@ _NO_FRAMING = SSEDecoder()
 _LF, _CR = 10, 13
 _EVENT_END = b"\n\n"
 _EVENT_END_CRLF = b"\r\n\r\n"
+# A compiled expression finds two bytes in half the time that `bytes.split` takes.
+_SPLITS = {end: re.compile(end).split for end in (_EVENT_END, _EVENT_END_CRLF)}
 _MAX_ATTEMPTS = 8
 
-_Append: TypeAlias = Callable[[str], None]
-_Write: TypeAlias = Callable[[str], bytes | None]
-# The delta of a block and part, what appends text, the list that takes short ones, what writes it.
-_Sinks: TypeAlias = tuple["Delta | None", _Append, list[str], _Write | None]
+Forward: TypeAlias = Callable[[bytes, list[Any], "Consumer"], bytes]
+"""Reads the events at the beginning of a read, has a consumer append to a list what becomes of
+their texts, and returns the bytes behind them, which must be split.  The beginning of an event at
+the end is held, and not returned."""
+
+Append: TypeAlias = Callable[[str], None]
+Write: TypeAlias = Callable[[str], Any]
+Sinks: TypeAlias = tuple["Delta | None", Append | None, list[str], Write | None]
+"""Delta of a block and part; what appends its text, None if nothing does; a list that takes up to
+`BATCH` texts of at most `LONG_CHARS` in its place; and what returns the text as bytes or as an
+event, None if nothing does."""
+
+NO_SINKS: Sinks = (None, None, FULL_LIST, None)
+"""Sinks before a block is selected."""
 
 
 def part_of(delta: Delta) -> int:
     """Return the number of the summary that a reasoning delta extends; 0 for other deltas."""
     return delta.part if isinstance(delta, ReasoningDelta) else 0
+
+
+class Consumer(Protocol):
+    """What the texts of a run are passed to.
+
+    Attributes:
+        sinks: Sinks of the block and part whose text came last.
+        failure: The error of a text that exceeded a limit, which ends the stream; None before.
+    """
+
+    sinks: Sinks
+
+    @property
+    def failure(self) -> StreamError | None: ...
+
+    def select(self, delta: Delta) -> Sinks:
+        """Select and return the sinks for the block and part of `delta`."""
+        ...
+
+    def skip(self) -> None:
+        """Count an event without text."""
+        ...
+
+    def fail(self, error: LimitExceeded) -> object:
+        """Take the error of sinks whose limit the last text exceeds."""
+        ...
 
 
 class DeltaRun(ABC):
@@ -76,14 +114,13 @@ class DeltaRun(ABC):
         counts: Counts of the last payload that fits a template; None once the room has read them.
         counts_before: `counts` of the payload before.
         text_of: Decodes a whole event as the framing's `split` returns it.
-        text_of_read: Decodes a read that ends exactly one event, whose beginning may be in the
-            read before, without splitting it; "" also for one that only begins an event.  Called
-            only if `reads_are_events`.
+        forward: Forwards the events at the beginning of a read, without the framing's `split`.
+        event_end: Bytes that end an event.
+        has_refused: Whether `forward` has refused the next event.
         numbers: Numbers or ids of the events; None if they have none.
         takes_fresh: As for `Templates`.
         idle_frames: Number of frames that gave no text.
         can_learn: Whether further templates may be learned since the last `allow_templates`.
-        makes_deltas: Whether `append_events` makes an event of each text.
     """
 
     prefix: bytes = b"data: "
@@ -98,21 +135,19 @@ class DeltaRun(ABC):
 
     def __init__(self) -> None:
         self.text_of: ReadText = self._text_of_lines
-        self.text_of_read: ReadText = self._text_of_read_lines
+        self.forward: Forward = _leave
         self.reads_are_events = False
         self.idle_frames = 0
-        self.makes_deltas = True
-        self._has_refused = False  # the event that the last read ended
+        self.has_refused = False
         # The framing, by whether events are lines.
         self._lines = _NO_FRAMING
         self._payloads: PayloadSplitter | None = None
-        self._event_end = _EVENT_END  # of the last read of one event
+        self._text_of_read: ReadText = _read_nothing  # of such a framing
+        self.event_end = _EVENT_END
         self._templates = Templates(takes_fresh=self.takes_fresh)
         self._read_payload: ReadText | None = None  # of the templates
         self._attempts_left = 0  # templates that may still be learned
         self.can_learn = False
-        # By block: the delta of its last text, and what makes further ones.
-        self._makers: dict[int, tuple[Delta, Callable[[str], Delta]]] = {}
 
     @abstractmethod
     def decode(self, payload: bytes) -> str | None:
@@ -178,26 +213,26 @@ class DeltaRun(ABC):
         self._choose_readers()
 
     def _choose_readers(self) -> None:
-        """Set `text_of` and `text_of_read`, which compare bytes with the templates, if any."""
+        """Set `text_of` and `forward`, which compare bytes with the templates, if any."""
         templates = self._templates
         has_templates = templates.last is not None
         if self._payloads is not None:
-            text_of: ReadText = self.decode
+            self.text_of = self.decode
             if has_templates:
-                text_of = templates.text_reader(self, b"", b"", self.decode)
-            self.text_of = text_of
-            self.text_of_read = self._payloads.payload_reader(self.prefix, text_of)
-        elif has_templates:
-            self.text_of = templates.text_reader(self, self.prefix, b"", self._text_of_lines)
-            self._compare_reads()
-        else:
-            self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
-
-    def _compare_reads(self) -> None:
-        """Set `text_of_read` to compare chunks of one event with the templates."""
-        self.text_of_read = self._templates.text_reader(
-            self, self.prefix, self._event_end, self._text_of_read_lines, self._lines
-        )
+                self.text_of = templates.text_reader(self, b"", b"", self.decode)
+            self._text_of_read = self._payloads.payload_reader(self.prefix, self.text_of)
+            self.forward = self._forward_payload
+            return
+        prefix, end = self.prefix, self.event_end
+        self.text_of = self._text_of_lines
+        self.forward = _forwarder(self, self._lines, self._text_of_event, self._leave_lines)
+        if has_templates:
+            self.text_of = templates.text_reader(self, prefix, b"", self._text_of_lines)
+            forward = templates.compiled_forwarder(self, prefix, end, self.forward)
+            if forward is None:
+                read = templates.text_reader(self, prefix, end, _read_nothing)
+                forward = _forwarder(self, self._lines, read, self.forward)
+            self.forward = forward
 
     def allow_templates(self) -> None:
         """Allow some more templates to be learned, since a block has started."""
@@ -217,75 +252,100 @@ class DeltaRun(ABC):
 
     def close(self) -> None:
         """Release the functions that refer to the run, so that it is freed with its decoder."""
-        self.text_of = self.text_of_read = _read_nothing
+        self.text_of = self._text_of_read = _read_nothing
+        self.forward = _leave
         self._read_payload = None
 
     def _text_of_lines(self, raw: bytes) -> str | None:
         """Return the text that an event's lines append; None if the event needs the slow path."""
         start = len(self.prefix)
         payload = raw[start:]
-        # A second line could be another field, which only the slow path knows.
-        if raw[:start] != self.prefix or _LF in payload:
+        # A second line could be another field, which only the slow path knows.  A lone CR ends a
+        # line, too (WHATWG HTML, section 9.2.6).
+        if raw[:start] != self.prefix or _LF in payload or _CR in payload:
             return None
         return self.decode(payload)
 
-    def _text_of_read_lines(self, data: bytes) -> str | None:
-        """Decode a chunk that ends one event; hold a chunk that only begins an event."""
-        framing, prefix = self._lines, self.prefix
-        carries = framing.carries
-        if carries:
-            if framing.is_irregular:
-                return None
-            data = framing.held + data
-        if len(data) > framing.safe_bytes:
+    def _text_of_event(self, event: bytes) -> str | None:
+        """Return the result of `_text_of_lines` for lines with a blank line at their end."""
+        start, size = len(self.prefix), len(self.event_end)
+        payload = event[start:-size]
+        if event[:start] != self.prefix or event[-size:] != self.event_end:
             return None
-        start = len(prefix)
-        if data[-2:] == b"\n\n":
-            payload = data[start:-2]
-        # Google, Perplexity and AI21 end lines by CRLF.
-        elif data[-4:] == _EVENT_END_CRLF:
-            payload = data[start:-4]
-            if self._event_end != _EVENT_END_CRLF:
-                self._event_end = _EVENT_END_CRLF
-                if self._templates.last is not None:
-                    self._compare_reads()
-        else:
-            # The beginning of an event is held as the framing's `split` holds it.
-            rest = data[start:]
-            begins = data and prefix.startswith(data[:start]) and len(data) < framing.safe_bytes
-            if carries or not begins or _LF in rest or _CR in rest:
-                return None
-            framing.held, framing.carries, framing.holds_original = data, True, True
-            return ""
-        # A lone CR ends a line, too (WHATWG HTML, section 9.2.6).
-        if data[:start] != prefix or _LF in payload or _CR in payload:
+        if _LF in payload or _CR in payload:
             return None
         text = self.decode(payload)
-        if text is None:
-            self._has_refused = True
-            return None
-        framing.frames += 1
-        if carries:
-            framing.held, framing.carries, framing.holds_original = b"", False, True
+        self.has_refused = text is None
         return text
 
-    def take_refusal(self) -> bool:
-        """Return once whether `text_of_read` refused the only event of its read."""
-        has_refused, self._has_refused = self._has_refused, False
-        return has_refused
+    def _leave_lines(self, data: bytes, out: list[Any], consumer: Consumer) -> bytes:
+        """Return a read whose first event cannot be decoded, or ends otherwise than the last."""
+        # Google, Perplexity and AI21 end lines by CRLF.
+        if self.event_end == _EVENT_END and data[-4:] == _EVENT_END_CRLF:
+            self.event_end = _EVENT_END_CRLF
+            self._choose_readers()
+            return self.forward(data, out, consumer)
+        return data
 
-    def append_events(self, text: str, events: list[Event]) -> None:
-        """Append the events of the frame that was decoded last: the delta, then the usage."""
+    def _forward_payload(self, data: bytes, out: list[Any], consumer: Consumer) -> bytes:
+        """Forward a read that ends one event of a framing without lines."""
+        if not self.reads_are_events or (text := self._text_of_read(data)) is None:
+            return data
         if not text:
-            self.idle_frames += 1
-        elif self.makes_deltas:
-            delta = self.delta
-            maker = self._makers.get(delta.index)
-            if maker is None or maker[0] is not delta:
-                maker = self._makers[delta.index] = delta, delta_factory(delta)
-            events.append(maker[1](text))
-        if self.reports_usage and (usage := self.pending_usage()) is not None:
-            events.append(usage)
+            if not self.framing.unfinished_bytes:
+                consumer.skip()
+            return b""
+        try:
+            _, append, fresh, write = consumer.select(self.delta)
+            if append is not None:
+                if len(fresh) < BATCH and len(text) <= LONG_CHARS:
+                    fresh.append(text)
+                else:
+                    append(text)
+            if write is not None and (written := write(text)):
+                out.append(written)
+        except LimitExceeded as exc:
+            consumer.fail(exc)
+        return b""
+
+    def forward_frames(
+        self, frames: Sequence[RawFrame], position: int, out: list[Any], consumer: Consumer
+    ) -> int:
+        """Forward frames, from `position` on, that only append text to open blocks.
+
+        Returns:
+            The index of the first frame that must be read in full, or behind the one whose text
+            exceeds a limit.
+        """
+        self.reads_are_events = len(frames) < 2
+        if self.has_refused:
+            self.has_refused = False
+            return position
+        text_of = self.text_of
+        delta, append, fresh, write = consumer.sinks
+        # No slice: where every other frame must be read in full, all slices would be quadratic.
+        rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
+        try:
+            for raw in rest:
+                if type(raw) is not bytes or (text := text_of(raw)) is None:
+                    break
+                position += 1
+                if not text:
+                    consumer.skip()
+                    continue
+                if (current := self.delta) is not delta:
+                    delta, append, fresh, write = consumer.select(current)
+                    text_of = self.text_of  # the template of a block is learned from its first
+                if append is not None:
+                    if len(fresh) < BATCH and len(text) <= LONG_CHARS:
+                        fresh.append(text)
+                    else:
+                        append(text)
+                if write is not None and (written := write(text)):
+                    out.append(written)
+        except LimitExceeded as exc:
+            consumer.fail(exc)
+        return position
 
     def pending_usage(self) -> UsageUpdate | None:
         """Return the usage that frames reported since the last `pending_usage`, or None.
@@ -302,7 +362,7 @@ class DeltaRun(ABC):
 class TextSinks(Protocol):
     """An object that takes the texts of blocks, such as an accumulator."""
 
-    def text_sinks(self, index: int, part: int = 0) -> tuple[_Append, list[str]]:
+    def text_sinks(self, index: int, part: int = 0) -> tuple[Append, list[str]]:
         """Return a function that appends text to an open block; see `Accumulator.text_sinks`.
 
         Up to `BATCH` texts of at most `LONG_CHARS` may be appended to the list in its place.
@@ -313,16 +373,73 @@ class TextSinks(Protocol):
 class _DeltaSinks(Protocol):
     """An object that returns functions to write the text of blocks, such as a `StreamWriter`."""
 
-    def delta_sink(self, delta: Delta) -> _Write:
+    def delta_sink(self, delta: Delta) -> Write:
         """Return a function that writes further text of the block of `delta`."""
         ...
 
 
+class DeltaEvents:
+    """Make events of the texts of a run, and of the tokens that its frames report.
+
+    Valid until a frame is read in full.
+
+    Args:
+        run: The run.
+        out: List that the events are appended to.
+        makes_deltas: Whether events are made of the texts.
+
+    Attributes:
+        sinks: As of `Consumer`.
+        out: As above.
+        failure: None: no event exceeds a limit.
+    """
+
+    failure: None = None
+
+    def __init__(self, run: DeltaRun, out: list[Event], *, makes_deltas: bool = True) -> None:
+        self.sinks: Sinks = NO_SINKS
+        self.out = out
+        self._run = run
+        self._makes_deltas = makes_deltas
+        self._known: dict[int, Sinks] = {}  # by block
+
+    def select(self, delta: Delta) -> Sinks:
+        """Select and return the sinks for the block and part of `delta`."""
+        sinks = self._known.get(delta.index)  # where blocks alternate
+        if sinks is None or sinks[0] is not delta:
+            sinks = self._known[delta.index] = (delta, None, FULL_LIST, self._writer(delta))
+        self.sinks = sinks
+        return sinks
+
+    def _writer(self, delta: Delta) -> Write | None:
+        make = delta_factory(delta) if self._makes_deltas else None
+        if not self._run.reports_usage:
+            return make
+
+        def write(text: str) -> None:
+            if make is not None:
+                self.out.append(make(text))
+            self._report_usage()
+
+        return write
+
+    def skip(self) -> None:
+        """Count an event without text, which may report tokens."""
+        self._run.idle_frames += 1
+        if self._run.reports_usage:
+            self._report_usage()
+
+    def _report_usage(self) -> None:
+        if (usage := self._run.pending_usage()) is not None:
+            self.out.append(usage)
+
+    def fail(self, error: LimitExceeded) -> Never:
+        """Raise the error, which no event can cause."""
+        raise error
+
+
 class DeltaForwarder:
     """Accumulate and write the deltas of a run without creating events.
-
-    `forward` handles the frames of a read; `Transcoder.feed` itself handles a read that is one
-    event, since one more call for each would cost as much as writing its text.
 
     Args:
         run: The delta run of the active decoder.
@@ -332,75 +449,26 @@ class DeltaForwarder:
     Attributes:
         run: The delta run.
         failure: The error of a frame that exceeded a limit, which ends the stream.
-        sinks: Delta of the last block and part, None if its sinks are no longer valid; a function
-            that appends its text to the message; a list that takes up to `BATCH` texts of at most
-            `LONG_CHARS` in its place; and a function that returns more text as bytes, None if the
-            original bytes are passed on.
+        sinks: As of `Consumer`; replaced by `NO_SINKS` once they are no longer valid.
     """
 
     def __init__(self, run: DeltaRun, accumulator: TextSinks, writer: _DeltaSinks | None) -> None:
         self.failure: StreamError | None = None
         self.run = run
-        self.sinks: _Sinks = _NO_SINKS
+        self.sinks: Sinks = NO_SINKS
         self._accumulator = accumulator
         self._writer = writer
-        self._known: dict[int, _Sinks] = {}  # by block
-
-    def forward(self, frames: list[RawFrame], parts: list[bytes], position: int = 0) -> int:
-        """Forward frames that only append text to open blocks.
-
-        Args:
-            frames: The frames of one read.
-            parts: The list to append written bytes to.
-            position: Index of the first frame to forward.
-
-        Returns:
-            The index of the first frame that must be read in full.
-        """
-        run = self.run
-        run.reads_are_events = len(frames) < 2
-        if run.take_refusal():
-            return position
-        text_of = run.text_of
-        delta, append, fresh, write = self.sinks
-        # No slice: where every other frame must be read in full, all slices would be quadratic.
-        rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
-        try:
-            for raw in rest:
-                if type(raw) is not bytes or (text := text_of(raw)) is None:
-                    break
-                position += 1
-                if text:
-                    if (current := run.delta) is not delta:
-                        delta, append, fresh, write = self.select(current)
-                        text_of = run.text_of  # the template of a block is learned from its first
-                    if len(fresh) < BATCH and len(text) <= LONG_CHARS:
-                        fresh.append(text)
-                    else:
-                        append(text)
-                    if write is not None and (written := write(text)):
-                        parts.append(written)
-                else:
-                    run.idle_frames += 1
-        except LimitExceeded as exc:
-            self.fail(exc)
-        return position
+        self._known: dict[int, Sinks] = {}  # by block
 
     def invalidate(self, events: list[Event]) -> None:
         """Discard the selected sinks if one of the events may change them."""
         for event in events:
             if type(event) is not TextDelta and type(event) is not JSONDelta:
-                self.sinks = _NO_SINKS
+                self.sinks = NO_SINKS
                 self._known.clear()
                 return
 
-    def fail(self, exc: LimitExceeded) -> StreamError:
-        """Set and return the error of a frame that exceeded a limit."""
-        self.failure = StreamError("too_large", str(exc), code=exc.limit)
-        self.run.retract_usage()
-        return self.failure
-
-    def select(self, delta: Delta) -> _Sinks:
+    def select(self, delta: Delta) -> Sinks:
         """Select and return the sinks for the block and part of `delta`."""
         sinks = self._known.get(delta.index)  # where blocks alternate
         if sinks is None or sinks[0] is not delta:
@@ -410,13 +478,97 @@ class DeltaForwarder:
         self.sinks = sinks
         return sinks
 
+    def skip(self) -> None:
+        """Count an event without text."""
+        self.run.idle_frames += 1
 
-def _drop(text: str) -> None:
-    """Discard text."""
+    def fail(self, error: LimitExceeded) -> None:
+        """Set the error of a text that exceeded a limit."""
+        self.failure = StreamError("too_large", str(error), code=error.limit)
+        self.run.retract_usage()
 
 
-_NO_SINKS: _Sinks = (None, _drop, FULL_LIST, None)  # until a block is selected
+def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Forward) -> Forward:
+    """Return a function that forwards the events of a read.
+
+    The twin of the kernel's.
+
+    Args:
+        run: The run.
+        framing: Its framing.
+        read: Reads an event, its blank line included.
+        otherwise: Forwards the events from the first on that is not read.
+    """
+    prefix, event_end = run.prefix, run.event_end
+    split = _SPLITS[event_end]
+
+    def forward(data: bytes, out: list[Any], consumer: Consumer) -> bytes:
+        held = framing.held
+        whole = held + data if held else data
+        if len(whole) > framing.plain_bytes:
+            return data
+        # Most servers write one event at a time, and a read is what they wrote.
+        if not run.reads_are_events or (text := read(whole)) is None:
+            return forward_several(data, whole, out, consumer)
+        framing.frames += 1
+        if held:
+            framing.held, framing.holds_original = b"", True
+        if not text:
+            consumer.skip()
+            return b""
+        delta, append, fresh, write = consumer.sinks
+        try:
+            if (current := run.delta) is not delta:
+                delta, append, fresh, write = consumer.select(current)
+            if append is not None:
+                if len(fresh) < BATCH and len(text) <= LONG_CHARS:
+                    fresh.append(text)
+                else:
+                    append(text)
+            if write is not None and (written := write(text)):
+                out.append(written)
+        except LimitExceeded as exc:
+            consumer.fail(exc)
+        return b""
+
+    def forward_several(data: bytes, whole: bytes, out: list[Any], consumer: Consumer) -> bytes:
+        events = split(whole)
+        rest = events.pop()
+        if run.reads_are_events and len(events) == 1 and not rest:  # which was read just now
+            return otherwise(data, out, consumer)
+        count = run.forward_frames(events, 0, out, consumer)
+        if count < len(events):
+            run.has_refused = consumer.failure is None
+            if not count:
+                return data
+            rest = event_end.join([*events[count:], rest])
+        if count:
+            framing.frames += count
+            framing.held, framing.holds_original = b"", True
+            if count < len(events) or not rest or consumer.failure is not None:
+                return rest
+            data = rest
+        elif len(whole) > len(data):
+            return otherwise(data, out, consumer)
+        if len(rest) < framing.plain_bytes and _begins_event(rest, prefix):
+            framing.held, framing.holds_original = rest, True
+            return b""
+        return otherwise(data, out, consumer)
+
+    return forward
+
+
+def _begins_event(data: bytes, prefix: bytes) -> bool:
+    """Return whether bytes may begin an event of one line behind `prefix`, and are no whole one."""
+    size = len(prefix)
+    rest = data[size:]
+    return prefix.startswith(data[:size]) and b"\n" not in rest and b"\r" not in rest
 
 
 def _read_nothing(data: bytes) -> None:
     """Return None, so that the caller decodes the bytes itself."""
+
+
+def _leave(data: bytes, out: list[Any], consumer: Consumer) -> bytes:
+    """Return a read as it is, so that the caller splits it."""
+    return data

@@ -121,7 +121,6 @@ class MessageSplitter(ABC):
         limits: Bounds; `max_event_bytes` bounds a message.
     """
 
-    carries = True  # a read is never one event as it stands
     held = b""
     holds_original = False
     is_irregular = False
@@ -283,7 +282,7 @@ class MessagePassthrough:
         self._held: bytes | bytearray = b""  # the beginning of a message, before this read
         self._messages = 0  # before it
 
-    def take_event(self, data: bytes) -> bytes:
+    def take_forwarded(self, data: bytes) -> bytes:
         """Return the message that ends with the last chunk; b"" if the message is incomplete."""
         message = self._reader.last_message
         if message:

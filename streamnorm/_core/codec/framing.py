@@ -78,14 +78,14 @@ class Passthrough:
         self._behind: list[bytes] = []  # later reads, of which the framing holds other bytes
         self._last = b""  # last bytes of both
 
-    def take_event(self, data: bytes) -> bytes:
-        """Return the original bytes of the event that `data`, at most one event, completes."""
+    def take_forwarded(self, data: bytes) -> bytes:
+        """Return the result of `take` for a read that a delta run has forwarded."""
         if self._behind:
             return self.take(data)
-        held, self._held = self._held, self._framing.held
-        if self._held:  # `data`, which only begins an event
-            return b""
-        whole = held + data if held else data
+        whole = self._held + data if self._held else data
+        if held := self._framing.held:
+            whole = whole[: -len(held)]
+        self._held = held
         return whole if whole.isascii() else as_utf8(whole)
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
@@ -98,7 +98,7 @@ class Passthrough:
         framing = self._framing
         if self._behind or unread or not framing.holds_original or framing.overflowed:
             return self.take_other(data, unread)
-        if not self._held and not framing.carries:
+        if not self._held and not framing.held:
             return as_utf8(data)
         whole = self._held + data if self._held else data
         held = self._held = framing.held
@@ -325,11 +325,9 @@ class Splitter(Protocol):
             it goes on.  `overflowed` is set with it.
     """
 
-    carries: bool
     failure: StreamError | None
     held: bytes
     holds_original: bool
-    is_irregular: bool
     overflowed: bool
     safe_bytes: int
     stray_lines: int
@@ -339,6 +337,9 @@ class Splitter(Protocol):
     def frames(self) -> int:
         """Number of events read."""
         ...
+
+    @property
+    def is_irregular(self) -> bool: ...
 
     @property
     def unfinished_bytes(self) -> int:
@@ -417,8 +418,8 @@ class StreamPassthrough(Protocol):
 
     shows_errors: bool
 
-    def take_event(self, data: bytes) -> bytes:
-        """Return the original bytes of the event that `data`, at most one event, completes."""
+    def take_forwarded(self, data: bytes) -> bytes:
+        """Return the result of `take` for a read that a delta run has forwarded."""
         ...
 
     def take(self, data: bytes, unread: int = 0) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH
 
@@ -32,5 +33,6 @@ if os.environ.get("STREAMNORM_PURE", "0") in ("", "0"):
         pass
     else:
         _decode = msgspec.json.Decoder(str).decode
-        _kernel.setup(_decode, FAST_ERRORS, MAX_FRESH, BATCH, LONG_CHARS, MAX_DIGITS)
+        limits = MAX_FRESH, BATCH, LONG_CHARS, MAX_DIGITS
+        _kernel.setup(_decode, FAST_ERRORS, LimitExceeded, *limits)
         TemplateReader, DeltaFrames = _kernel.TemplateReader, _kernel.DeltaFrames

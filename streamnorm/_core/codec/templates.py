@@ -24,10 +24,11 @@ from streamnorm._core.codec.kernel import MAX_DIGITS
 from streamnorm._core.events import Delta
 from streamnorm._core.json import FAST_ERRORS, dumps
 from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextBuffer
-from streamnorm.sse import SSEDecoder
 
 if TYPE_CHECKING:
-    from streamnorm._core.codec.delta_run import DeltaRun
+    from streamnorm._core.codec import _kernel
+    from streamnorm._core.codec.delta_run import DeltaRun, Forward
+    from streamnorm._core.codec.framing import AnySplitter
 
 # Perplexity's chunks grow with the text: comparing them would take quadratic time.
 _MAX_PAYLOAD_BYTES = 4096
@@ -162,12 +163,7 @@ class Templates:
         self._known.clear()
 
     def text_reader(
-        self,
-        run: DeltaRun,
-        before: bytes,
-        behind: bytes,
-        otherwise: ReadText,
-        framing: SSEDecoder | None = None,
+        self, run: DeltaRun, before: bytes, behind: bytes, otherwise: ReadText
     ) -> ReadText:
         """Return a function that compares bytes with the templates, and returns a delta's text.
 
@@ -176,82 +172,46 @@ class Templates:
             before: Bytes before the payload.
             behind: Bytes after the payload.
             otherwise: Reads all other data, and deltas that do more than extend their block.
-            framing: Framing of the data, which are reads; the event may have begun in the read
-                before.  None if the data are whole payloads or events.
 
         Raises:
             ValueError: There is no template.
         """
-        if (last := self.last) is None:
-            raise ValueError("no template, expected one")
-        numbers = run.numbers if last.end else None
-        has_ids = numbers is not None and numbers.next is None
-        tail, end = (last.tail, last.end + behind) if last.end else (last.tail + behind, b"")
-        head, middle = before + last.head, last.middle
-        start, skip = len(head), len(middle)
-        repeats, spaced = last.repeats, last.spaced
-        between = b"" if last.counts is None else last.counts.between
-        is_padded = bool(middle) and not repeats and not between
-        filling = b" " if spaced else _PADDING_CHARACTERS
-        most = len(between) + MAX_DIGITS
-        known = {before + other: of for other, of in self._known.items()}
         if kernel.TemplateReader is not None:
-            return kernel.TemplateReader(
-                *(run, known, before, head, middle, tail, end, between, repeats, spaced),
-                *(otherwise, framing, numbers, has_ids),
-            ).read
+            return self._compiled(kernel.TemplateReader, run, before, behind, otherwise).read
+        last = self._require_last()
+        numbers = run.numbers if last.end else None
+        ending = (last.end or last.tail) + behind
+        head, middle, size = before + last.head, last.middle, len(ending)
+        start = len(head)
+        filling = b" " if last.spaced else _PADDING_CHARACTERS
+        find_end = None
+        if numbers is not None or last.repeats or last.counts is not None:
+            find_end = _end_finder(last, start, numbers)
+        known = {before + other: of for other, of in self._known.items()}
         delta, extend, fresh, takes_inner = known[head]
         counts: Digits | None = None
-        number = 0
 
         def read(data: bytes) -> str | None:
-            nonlocal head, delta, extend, fresh, takes_inner, counts, number
-            event = data
-            if framing is not None:
-                if framing.carries:
-                    if framing.is_irregular:
-                        return otherwise(data)
-                    event = framing.held + data
-                if len(event) > framing.safe_bytes:
+            nonlocal head, delta, extend, fresh, takes_inner, counts
+            if find_end is not None:
+                if not data.endswith(ending):
                     return otherwise(data)
-            ending = tail
-            if has_ids:
-                rest = event.rpartition(tail)[2]
-                if rest == end or rest.lstrip(_ID_CHARACTERS) != end:
-                    return otherwise(data)
-                ending += rest
-            elif numbers is not None:
-                number = numbers.next or 0  # a template was learned from a number
-                ending = b"%b%d%b" % (tail, number, end)
-            if is_padded:
-                before, _, rest = event.rpartition(middle)
+                at, counts = find_end(data[:-size])
+            elif middle:
+                beginning, _, rest = data.rpartition(middle)
                 if rest.lstrip(filling) != ending:
                     return otherwise(data)
-                at = len(before)
+                at = len(beginning)
+            elif data.endswith(ending):
+                at = len(data) - size
             else:
-                if not event.endswith(ending):
-                    return otherwise(data)
-                at = stop = len(event) - len(ending)
-                if repeats:
-                    texts = event[start:stop]
-                    at = start + (len(texts) - skip) // 2
-                    text_bytes = event[start:at]
-                    if texts != text_bytes + middle + text_bytes:
-                        return otherwise(data)
-                elif between:
-                    at = event.rfind(middle, start - 1, stop)
-                    span = event[at + skip : stop]
-                    first, _, second = counts = span.partition(between)
-                    # No other number begins with 0 (RFC 8259, section 6).
-                    is_zero = first < b"1" or second < b"1"
-                    if is_zero or len(span) > most or not (first + second).isdigit():
-                        return otherwise(data)
-            if (found := event[:start]) != head:
+                return otherwise(data)
+            if (found := data[:start]) != head:
                 if (sinks := known.get(found)) is None:
                     return otherwise(data)
                 head, (delta, extend, fresh, takes_inner) = found, sinks
             try:
-                text = _decode_string(event[start - 1 : at + 1])
+                text = _decode_string(data[start - 1 : at + 1])
             except FAST_ERRORS:
                 return otherwise(data)
             if extend is not None:
@@ -266,19 +226,106 @@ class Templates:
                     return otherwise(data)
             if delta is not None:
                 run.delta = delta
-                if between:
+                if counts is not None:
                     run.counts_before, run.counts = run.counts, counts
             if numbers is not None:
-                numbers.last_event = event
-                if not has_ids:
-                    numbers.next = number + 1
-            if framing is not None:
-                framing.frames += 1
-                if event is not data:
-                    framing.held, framing.carries, framing.holds_original = b"", False, True
+                numbers.last_event = data
+                if numbers.next is not None:
+                    numbers.next += 1
             return text
 
         return read
+
+    def compiled_forwarder(
+        self, run: DeltaRun, prefix: bytes, event_end: bytes, otherwise: Forward
+    ) -> Forward | None:
+        """Return the kernel's function that forwards the events of a read; None without it.
+
+        Args:
+            run: The run whose `delta` is set, and whose framing is `SSEDecoder`.
+            prefix: Bytes before the payload of an event.
+            event_end: Bytes after it.
+            otherwise: Forwards the events from the first on that fits no template.
+
+        Raises:
+            ValueError: There is no template.
+        """
+        if kernel.TemplateReader is None:
+            return None
+        make = kernel.TemplateReader
+        return self._compiled(make, run, prefix, event_end, otherwise, run.framing).forward
+
+    def _compiled(
+        self,
+        make: type[_kernel.TemplateReader],
+        run: DeltaRun,
+        before: bytes,
+        behind: bytes,
+        otherwise: ReadText | Forward,
+        framing: AnySplitter | None = None,
+    ) -> _kernel.TemplateReader:
+        """Return the kernel's reader."""
+        last = self._require_last()
+        numbers = run.numbers if last.end else None
+        between = b"" if last.counts is None else last.counts.between
+        return make(
+            run,
+            {before + head: sinks for head, sinks in self._known.items()},
+            *(before, before + last.head, last.middle, last.tail, last.end, between, behind),
+            *(last.repeats, last.spaced, otherwise, framing, numbers),
+            numbers is not None and numbers.next is None,
+        )
+
+    def _require_last(self) -> Template:
+        if self.last is None:
+            raise ValueError("no template, expected one")
+        return self.last
+
+
+def _end_finder(
+    template: Template, start: int, numbers: EventNumbers | None
+) -> Callable[[bytes], tuple[int, Digits | None]]:
+    """Return a function that finds where a text ends, and the token counts behind it.
+
+    It returns -1 if the data, an event without the bytes at its end, do not fit.
+
+    Args:
+        template: A template with more than padding behind the text.
+        start: Where the text starts.
+        numbers: Numbers or ids of the events; None if they have none.
+    """
+    middle, skip, tail = template.middle, len(template.middle), template.tail
+    between = b"" if template.counts is None else template.counts.between
+    filling = b" " if template.spaced else _PADDING_CHARACTERS
+
+    def find(data: bytes) -> tuple[int, Digits | None]:
+        if numbers is not None:
+            data, found, digits = data.rpartition(tail)
+            if numbers.next is not None:
+                if not found or digits != b"%d" % numbers.next:
+                    return -1, None
+            elif not digits or digits.strip(_ID_CHARACTERS) or not found:
+                return -1, None
+        if template.repeats:
+            at = start + (len(data) - start - skip) // 2
+            text_bytes = data[start:at]
+            return (at if data[start:] == text_bytes + middle + text_bytes else -1), None
+        if between:
+            at = data.rfind(middle, start - 1)
+            span = data[at + skip :]
+            first, _, second = counts = span.partition(between)
+            # No other number begins with 0 (RFC 8259, section 6).
+            is_zero = first < b"1" or second < b"1"
+            if is_zero or len(span) > len(between) + MAX_DIGITS or not (first + second).isdigit():
+                return -1, None
+            return at, counts
+        if middle:
+            data, found, rest = data.rpartition(middle)
+            if not found or rest.strip(filling):
+                return -1, None
+        return len(data), None
+
+    return find
 
 
 def is_inner(text: str, before: list[str]) -> bool:

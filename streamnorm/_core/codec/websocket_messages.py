@@ -53,7 +53,6 @@ class WebSocketSplitter:
         limits: Bounds; `max_event_bytes` bounds a message.
     """
 
-    carries = True  # a read is never one event as server-sent events have it
     held = b""
     holds_original = False
     is_irregular = False
@@ -207,7 +206,7 @@ class WebSocketPassthrough:
         self._held: list[bytes] = []  # the beginning of a message, before this read
         self._passed = 0  # messages
 
-    def take_event(self, data: bytes) -> bytes:
+    def take_forwarded(self, data: bytes) -> bytes:
         """Return the message that `data`, at most one message, completes."""
         return self.take(data)
 

@@ -564,16 +564,20 @@ class ChatRun(DeltaRun):
     def _merge_usage(self, usage: dict[str, object]) -> bool:
         """Merge a chunk's usage into the snapshot; return False if the usage needs the slow path.
 
-        False, and nothing changes, if it nests too deep or changes the stored unknown fields.
+        False, and nothing changes, if it is the first, nests too deep or changes the stored unknown
+        fields.
         """
         if too_deep(usage, self._state.limits.max_json_depth):
+            return False
+        if not self.reports_usage:  # whose consumer expects none
+            self.reports_usage = True
             return False
         before = self._usage.usage
         self._usage.merge(usage)
         if self._usage.usage.extra != before.extra:
             self._usage.usage = before
             return False
-        self.reports_usage = self._has_usage = True
+        self._has_usage = True
         self._before = before
         return True
 

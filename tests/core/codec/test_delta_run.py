@@ -285,17 +285,35 @@ class CountedSinks:
         return self.texts[index].append, self.texts[index]
 
 
+def forward(run: DeltaRun, data: bytes) -> tuple[list[list[str]], bytes]:
+    """Return the texts of a read by block, and the bytes that are left to be split."""
+    sinks = CountedSinks()
+    rest = run.forward(data, [], DeltaForwarder(run, sinks, None))
+    return sinks.texts, rest
+
+
+each_read_of_one = pytest.mark.parametrize("is_one", [True, False], ids=["one", "several"])
+
+
+@each_read_of_one
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
-def test_read_of_one_event_is_decoded_without_splitting_it(end: bytes) -> None:
+def test_read_is_forwarded_without_splitting_it(end: bytes, *, is_one: bool) -> None:
     run = NumberedRun()
-    assert run.text_of_read(b"data: 0ab" + end) == "ab"
-    assert run.framing.frames == 1
+    run.reads_are_events = is_one
+    for _ in range(2):
+        run.framing.frames = 0
+        assert forward(run, b"data: 0ab" + end) == ([["ab"], []], b"")
+        assert run.framing.frames == 1
+    read = b"data: 0ab" + end + b"data: 1cd" + end + b"data: 0"
+    assert forward(run, read) == ([["ab"], ["cd"]], b"")
+    assert run.framing.frames == 3
+    assert run.framing.held == b"data: 0"
 
 
+@each_read_of_one
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         b"dato",
         b"dato: 0ab",
         b"data: 0ab\n",
@@ -306,13 +324,18 @@ def test_read_of_one_event_is_decoded_without_splitting_it(end: bytes) -> None:
         b"data: 0ab\ndata: 0cd\n\n",
         b"data: 0ab\rdata: 0cd\n\n",
         b"data: 0ab\r\ndata: 0cd\r\n\r\n",
-        b"data: 0ab\n\ndata: 0cd\n\n",
     ],
 )
-def test_read_of_anything_else_is_left_to_be_split(data: bytes) -> None:
+def test_read_of_anything_else_is_left_to_be_split(data: bytes, *, is_one: bool) -> None:
     run = NumberedRun()
-    assert run.text_of_read(data) is None
-    assert run.framing.frames == 0
+    run.reads_are_events = is_one
+    assert forward(run, data) == ([[], []], data)
+    assert (run.framing.frames, run.framing.held) == (0, b"")
+    # Behind another event as well.
+    run.has_refused = False
+    end = b"\r\n\r\n" if data.endswith(b"\r\n\r\n") else b"\n\n"
+    assert forward(run, b"data: 0ab" + end + data) == ([["ab"], []], data)
+    assert (run.framing.frames, run.framing.held) == (1, b"")
 
 
 @pytest.mark.parametrize(
@@ -327,56 +350,67 @@ def test_frame_that_is_more_or_less_than_a_payload_is_left_to_be_read_in_full(ra
 BEGINNINGS = [b"d", b"data: ", b"data: 0", b"data: 0a", b"data: 0ab"]
 
 
+@each_read_of_one
 @pytest.mark.parametrize("beginning", BEGINNINGS)
-def test_event_in_two_reads_is_decoded_without_splitting_it(beginning: bytes) -> None:
+def test_event_in_two_reads_is_forwarded_without_splitting_it(
+    beginning: bytes, *, is_one: bool
+) -> None:
     run, split = NumberedRun(), SSEDecoder()
     split.split(b": begins\n\n")
     split.frames = 0
     for end in (b"\n\n", b"\r\n\r\n"):
+        run.reads_are_events = is_one
         rest = b"data: 0ab".removeprefix(beginning) + end
-        assert (run.text_of_read(beginning), split.split(beginning)) == ("", [])
+        assert (forward(run, beginning)[1], split.split(beginning)) == (b"", [])
         assert vars(run.framing) == vars(split)
-        assert (run.text_of_read(rest), split.split(rest)) == ("ab", [b"data: 0ab"])
+        found = forward(run, rest), split.split(rest)
+        assert found == (([["ab"], []], b""), [b"data: 0ab"])
         run.framing.frames = split.frames = 0
         assert vars(run.framing) == vars(split)
 
 
-@pytest.mark.parametrize("rest", [b"", b"b", b"b\n", b"b\n\r\n", b"b\nid: 7\n\n"])
-def test_rest_of_an_event_that_needs_the_framing_is_left_to_be_split(rest: bytes) -> None:
+@each_read_of_one
+@pytest.mark.parametrize("rest", [b"b", b"b\n", b"b\n\r\n", b"b\nid: 7\n\n"])
+def test_rest_of_an_event_that_needs_the_framing_is_left_to_be_split(
+    rest: bytes, *, is_one: bool
+) -> None:
     run = NumberedRun()
-    assert run.text_of_read(b"data: 0a") == ""
+    run.reads_are_events = is_one
+    assert forward(run, b"data: 0a") == ([[], []], b"")
     before = {**vars(run.framing)}
-    assert run.text_of_read(rest) is None
+    assert forward(run, rest) == ([[], []], rest)
     assert vars(run.framing) == before
 
 
-def test_beginning_that_may_exceed_the_bound_is_left_to_be_split() -> None:
+@each_read_of_one
+def test_read_that_may_exceed_the_bound_is_left_to_be_split(*, is_one: bool) -> None:
     run = NumberedRun()
-    run.framing.safe_bytes = 9
-    assert run.text_of_read(b"data: 0ab") is None
-    assert run.text_of_read(b"data: 0a") == ""
-    assert run.text_of_read(b"b\n\n") is None
+    run.reads_are_events = is_one
+    run.framing.plain_bytes = 9
+    assert forward(run, b"data: 0ab") == ([[], []], b"data: 0ab")
+    assert forward(run, b"data: 0a") == ([[], []], b"")
+    assert forward(run, b"b\n\n") == ([[], []], b"b\n\n")
 
 
 def test_read_within_an_irregular_event_is_left_to_be_split() -> None:
     run = NumberedRun()
     run.framing.split(b"id: 1\nid: 2\n")
     assert run.framing.is_irregular
-    assert run.text_of_read(b"data: 0ab\n\n") is None
+    assert forward(run, b"data: 0ab\n\n") == ([[], []], b"data: 0ab\n\n")
 
 
 def test_sinks_of_a_block_serve_it_until_something_else_happens_to_it() -> None:
     run, sinks = NumberedRun(), CountedSinks()
     forwarder = DeltaForwarder(run, sinks, None)
     frames = [b"data: 0a", b"data: 1b", b"data: 0c", b"data: 1d"]
-    assert forwarder.forward(list(frames), []) == 4
+    assert run.forward_frames(list(frames), 0, [], forwarder) == 4
     assert sinks.asked == [0, 1]
     assert sinks.texts == [["a", "c"], ["b", "d"]]
     forwarder.invalidate([TextDelta(0, "a")])
-    forwarder.forward(list(frames), [])
+    run.forward_frames(list(frames), 0, [], forwarder)
     assert sinks.asked == [0, 1]
     forwarder.invalidate([BlockStop(0)])
-    forwarder.forward(list(frames), [])
+    run.forward_frames(list(frames), 0, [], forwarder)
     assert sinks.asked == [0, 1, 0, 1]
 
 
@@ -390,21 +424,35 @@ class CountingRun(NumberedRun):
         return None if payload[:1] == b"9" else super().decode(payload)
 
 
+@each_read_of_one
 @pytest.mark.parametrize("beginning", [b"", *BEGINNINGS[:2]])
-def test_event_of_a_read_is_refused_once(beginning: bytes) -> None:
+def test_event_of_a_read_is_refused_once(beginning: bytes, *, is_one: bool) -> None:
     run = CountingRun()
+    run.reads_are_events = is_one
     forwarder = DeltaForwarder(run, CountedSinks(), None)
     if beginning:
-        assert run.text_of_read(beginning) == ""
+        assert run.forward(beginning, [], forwarder) == b""
     read = b"data: 9".removeprefix(beginning) + b"\n\n"
-    assert run.text_of_read(read) is None
-    frames = run.framing.split(read)
+    assert run.forward(read, [], forwarder) == read
+    frames = [*run.framing.split(read)]
     assert frames == [b"data: 9"]
-    assert forwarder.forward([*frames], []) == 0
+    assert run.forward_frames(frames, 0, [], forwarder) == 0
     assert run.asked == 1
-    assert forwarder.forward([*frames], []) == 0
-    assert forwarder.forward([b"data: 0a"], []) == 1
+    assert run.forward_frames(frames, 0, [], forwarder) == 0
+    assert run.forward_frames([b"data: 0a"], 0, [], forwarder) == 1
     assert run.asked == 3
+
+
+def test_refused_event_behind_others_is_asked_for_once() -> None:
+    run = CountingRun()
+    forwarder = DeltaForwarder(run, CountedSinks(), None)
+    rest = run.forward(b"data: 0a\n\ndata: 9\n\ndata: 0b\n\ndat", [], forwarder)
+    assert rest == b"data: 9\n\ndata: 0b\n\ndat"
+    frames = run.framing.split(rest)
+    assert run.forward_frames(frames, 0, [], forwarder) == 0
+    assert run.asked == 2
+    assert run.forward_frames(frames, 1, [], forwarder) == 2
+    assert (run.framing.held, run.framing.frames) == (b"dat", 3)
 
 
 class CountedFrames(list[bytes]):
@@ -419,11 +467,12 @@ class CountedFrames(list[bytes]):
 
 
 def test_frames_are_not_copied_for_each_that_is_read_in_full() -> None:
-    forwarder = DeltaForwarder(NumberedRun(), CountedSinks(), None)
+    run = NumberedRun()
+    forwarder = DeltaForwarder(run, CountedSinks(), None)
     frames = CountedFrames([b": a comment", b"data: 0a"] * 3)
     stops, position = [], 0
     while position < len(frames):
-        position = forwarder.forward(frames, [], position)
+        position = run.forward_frames(frames, position, [], forwarder)
         stops.append(position)
         position += 1
     assert stops == [0, 2, 4, 6]

@@ -17,8 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.kernels import COMPILED, kernel_of
 
-from streamnorm import TextDelta
-from streamnorm._core.codec import DeltaRun, kernel
+from streamnorm import StreamError, TextDelta
+from streamnorm._core.codec import Delta, DeltaRun, kernel
+from streamnorm._core.codec.delta_run import NO_SINKS, Sinks
 from streamnorm._core.codec.templates import (
     CountPair,
     Template,
@@ -27,9 +28,10 @@ from streamnorm._core.codec.templates import (
     delta_frames,
     numbered_delta_frames,
 )
+from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.json import FAST_ERRORS, dumps
 from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH, TextBuffer
-from streamnorm.sse import SSEDecoder
+from streamnorm.sse import RawFrame, SSEDecoder
 
 SOURCE = Path(kernel.__file__).with_name("kernel_source") / "_kernel.c"
 needs_kernel = pytest.mark.skipif(COMPILED is None, reason="the kernel is not compiled here")
@@ -68,6 +70,39 @@ class Run(DeltaRun):
         return None
 
 
+class Taker:
+    """A consumer whose blocks take so many characters, and what it has taken."""
+
+    def __init__(self, room: int) -> None:
+        self.sinks: Sinks = NO_SINKS
+        self.failure: StreamError | None = None
+        self.taken: list[object] = []
+        self.fresh: list[str] = []
+        self.room = room
+
+    def select(self, delta: Delta) -> Sinks:
+        self.taken.append(delta)
+        self.sinks = delta, self.append, self.fresh, self.write
+        return self.sinks
+
+    def append(self, text: str) -> None:
+        self.taken += [*self.fresh, text]
+        self.fresh.clear()
+        self.room -= len(text)
+        if self.room < 0:
+            raise LimitExceeded("full", limit="room")
+
+    def write(self, text: str) -> bytes | None:
+        self.append("")
+        return None if text == "None" else text.encode("utf-8", "replace")[:50]
+
+    def skip(self) -> None:
+        self.taken.append("skipped")
+
+    def fail(self, error: LimitExceeded) -> None:
+        self.failure = StreamError("too_large", str(error))
+
+
 @dataclass
 class Reader:
     """The reader of a template, and all that it may change."""
@@ -75,19 +110,17 @@ class Reader:
     template: Template
     framing: SSEDecoder | None
     extends: str = "nothing"
+    room: int = 10_000
     extended: list[str] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
+    out: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.run = Run()
         self.run.delta = TextDelta(9, "")
         self.run.numbers = self.numbers = Numbers(None if self.template in WITH_IDS else 7)
-        otherwise, end = self.run.decode, b""
-        if self.framing is not None:
-            otherwise, end = self.run._text_of_read_lines, b"\n\n"
-            self.run.read_from(self.framing)
-            self.framing.split(b": a comment, so that no byte order mark may follow\n\n")
-        templates = Templates()
+        self.taker = Taker(self.room)
+        templates = self.run._templates = Templates()
         for index, head in enumerate([b'{"s":"', self.template.head]):
             extend = None if self.extends == "nothing" else self.extend
             fresh = self.fresh if self.extends in ("fresh", "inner") else None
@@ -102,37 +135,58 @@ class Reader:
             )
             takes_inner = self.extends == "inner"
             templates.add(other, TextDelta(index, ""), extend, fresh, takes_inner=takes_inner)
-        self.read = templates.text_reader(self.run, b"data: ", end, otherwise, self.framing)
+        if self.framing is not None:
+            self.framing.split(b": a comment, so that no byte order mark may follow\n\n")
+            self.run.read_from(self.framing)
+        self.text_of = templates.text_reader(self.run, b"data: ", b"", self.run.decode)
+
+    def read(self, data: bytes) -> object:
+        """Return the text of an event, or what of a read is left after its texts were passed on."""
+        if self.framing is None:
+            return self.text_of(data.removesuffix(b"\n\n"))
+        return self.run.forward(data, self.out, self.taker)
+
+    def split(self, data: bytes) -> list[RawFrame]:
+        """Return the events of what is left of a read."""
+        assert self.framing is not None
+        self.run.has_refused = False
+        return self.framing.split(data)
 
     def extend(self, text: str) -> bool:
-        self.extended.append(text)
-        return len(text) % 5 != 3
+        is_extended = len(text) % 5 != 3
+        self.extended += [text] * is_extended  # what is refused changes nothing
+        return is_extended
 
     def state(self) -> list[object]:
         """Return all that a reader may have changed."""
-        run, framing = self.run, self.framing
+        run, framing, taker = self.run, self.framing, self.taker
         seen: list[object] = [self.extended, self.fresh, run.delta, run.counts, run.counts_before]
-        seen += [run.refused, self.numbers.next, self.numbers.last_event]
+        last = self.numbers.last_event
+        seen += [run.refused, self.numbers.next, isinstance(last, bytes) and last.rstrip(b"\n")]
+        seen += [self.out, taker.sinks[0], taker.failure, taker.taken, taker.fresh, taker.room]
         if framing is not None:
-            seen += [framing.held, framing.carries, framing.holds_original, framing.frames]
+            seen += [framing.held, framing.is_irregular, framing.frames]
         return seen
 
 
-def assert_twins_agree(template: Template, reads: list[bytes], extends: str = "nothing") -> None:
+def assert_twins_agree(
+    template: Template, reads: list[bytes], extends: str = "nothing", *, room: int = 10_000
+) -> None:
     """Read the same data with the kernel and with its twin."""
     for is_framed in (False, True):
         readers: list[Reader] = []
         for compiled in (COMPILED, None):
             with kernel_of(compiled):
                 framing = SSEDecoder(max_event_bytes=200) if is_framed else None
-                readers.append(Reader(template, framing, extends))
+                readers.append(Reader(template, framing, extends, room))
         for data in reads:
             found, expected = (reader.read(data) for reader in readers)
             assert found == expected, data
-            if found is None and is_framed:
-                mine, its = (reader.framing and reader.framing.split(data) for reader in readers)
-                assert mine == its
+            if isinstance(found, bytes) and found:
+                assert readers[0].split(found) == readers[1].split(found)
             assert readers[0].state() == readers[1].state(), data
+            if readers[0].taker.failure is not None:
+                break
 
 
 texts = st.text(max_size=30) | st.sampled_from(['"', "\\", "\n", "é", "\u2028", "x" * 300])
@@ -181,37 +235,69 @@ def cases(draw: Callable[[Any], Any]) -> tuple[Template, list[bytes]]:
         event += draw(st.sampled_from([b"\n\n", b"\n\n", b"\n\n", b"", b"\n", b"\r\n\r\n"]))
         at = draw(st.sampled_from([0, 0, 3, 6, 20, len(event) - 1]))
         reads += [event[:at], event[at:]] if at else [event]
+        if draw(st.booleans()) and len(reads) > 1:  # several events, or parts of them
+            reads[-2:] = [b"".join(reads[-2:])]
     return template, reads
 
 
 @needs_kernel
-@given(cases(), st.sampled_from(["nothing", "extend", "fresh", "inner"]))
-@example((COUNTED, [b'data: {"t":"a","n":1,"m":%d}\n\n' % each for each in (2, 3)]), "fresh")
-@example(
-    (COUNTED, [b'data: {"t":"a","n":0,"m":1}\n\n', b'data: {"t":"a","n":1,"m":0}\n\n']), "extend"
+@given(
+    cases(), st.sampled_from(["nothing", "extend", "fresh", "inner"]), st.just(40) | st.just(9999)
 )
-@example((COUNTED, [b'data: {"t":"a","n":%d,"m":1}\n\n' % 10**each for each in (16, 17)]), "extend")
-@example((REPEATED, [b'data: {"t":"a","u":"ab"}\n\n', b'data: {"t":"ab","u":"a"}\n\n']), "nothing")
-@example((PLAIN, [b'data: {"t":"a\r', b'"}\n\n', b'data: {"t":"\n', b'"}\n\n']), "nothing")
-@example((PLAIN, [b'data: {"t":"' + b"x" * 187, b'"}\n\n']), "nothing")
-@example((PLAIN, [b": c", b'data: {"t":"a"}\n\n', b'data: {"t":"a"}\n\n']), "nothing")
-@example((PLAIN, [b'data: {"t":"' + b"x" * 180, b'1"}\n\n']), "nothing")
-@example((PLAIN, [b'data: {"t":"' + b"x" * 180, b'1234567"}\n\n']), "nothing")
-@example((REPEATED, [b'data: {"t":"","u":""}\n\n', b'data: {"t":"a","u":"b"}\n\n']), "nothing")
-@example((PADDED, [b'data: {"t":"","p":"","p":"x"}\n\n']), "extend")
-@example((PLAIN, [b'data: {"t":"}\n\n', b'data: {"t":""}\n\n']), "nothing")
-@example((PLAIN, [b'data: {"t":"' + b"\\n" * 90 + b'"}\n\n']), "nothing")
-@example((PLAIN, [b'data: {"t":"%b"}\n\n' % each for each in (PAIR, PAIR[:6])]), "extend")
-@example((NUMBERED, [b'data: {"t":"a","n":%d}\n\n' % each for each in (7, 8, 8, 10)]), "extend")
-@example((NUMBERED, [b'data: {"t":"a","n":%b}\n\n' % each for each in (b"07", b"")]), "nothing")
-@example((NUMBERED, [b'data: {"t":"a","n":%d7}\n\n' % 10**each for each in (16, 17)]), "fresh")
-@example((NUMBERED, [b'data: {"n":7}\n\n', b"data: 7}\n\n", b'data: {"t":"7}\n\n']), "nothing")
-@example((IDENTIFIED, [b'data: {"t":"a","n":"%b"}\n\n' % each for each in (b"a", b"")]), "fresh")
-@example((IDENTIFIED, [b'data: {"t":"a","n":"b"}}\n\n', b'data: {"t":"a"}\n\n']), "nothing")
-@example((IDENTIFIED, [b'data: {"t":"a\\","n":"b"}\n\n', b'data: {"t":"n":"b"}\n\n']), "nothing")
-@example((PLAIN, [b'data: {"t":"\xed\xa0\x80"}\n\n', b'data: {"t":"\\x"}\n\n']), "nothing")
-def test_template_is_read_as_by_its_twin(case: tuple[Template, list[bytes]], extends: str) -> None:
-    assert_twins_agree(*case, extends)
+@example((COUNTED, [b'data: {"t":"a","n":1,"m":%d}\n\n' % each for each in (2, 3)]), "fresh", 9999)
+@example(
+    (COUNTED, [b'data: {"t":"a","n":0,"m":1}\n\n', b'data: {"t":"a","n":1,"m":0}\n\n']),
+    "extend",
+    9999,
+)
+@example(
+    (COUNTED, [b'data: {"t":"a","n":%d,"m":1}\n\n' % 10**each for each in (16, 17)]), "extend", 9999
+)
+@example(
+    (REPEATED, [b'data: {"t":"a","u":"ab"}\n\n', b'data: {"t":"ab","u":"a"}\n\n']), "nothing", 9999
+)
+@example((PLAIN, [b'data: {"t":"a\r', b'"}\n\n', b'data: {"t":"\n', b'"}\n\n']), "nothing", 9999)
+@example((PLAIN, [b'data: {"t":"' + b"x" * 187, b'"}\n\n']), "nothing", 9999)
+@example((PLAIN, [b": c", b'data: {"t":"a"}\n\n', b'data: {"t":"a"}\n\n']), "nothing", 9999)
+@example((PLAIN, [b'data: {"t":"' + b"x" * 180, b'1"}\n\n']), "nothing", 9999)
+@example((PLAIN, [b'data: {"t":"' + b"x" * 180, b'1234567"}\n\n']), "nothing", 9999)
+@example(
+    (REPEATED, [b'data: {"t":"","u":""}\n\n', b'data: {"t":"a","u":"b"}\n\n']), "nothing", 9999
+)
+@example((PADDED, [b'data: {"t":"","p":"","p":"x"}\n\n']), "extend", 9999)
+@example((PLAIN, [b'data: {"t":"}\n\n', b'data: {"t":""}\n\n']), "nothing", 9999)
+@example((PLAIN, [b'data: {"t":"' + b"\\n" * 90 + b'"}\n\n']), "nothing", 9999)
+@example((PLAIN, [b'data: {"t":"%b"}\n\n' % each for each in (PAIR, PAIR[:6])]), "extend", 9999)
+@example(
+    (NUMBERED, [b'data: {"t":"a","n":%d}\n\n' % each for each in (7, 8, 8, 10)]), "extend", 9999
+)
+@example(
+    (NUMBERED, [b'data: {"t":"a","n":%b}\n\n' % each for each in (b"07", b"")]), "nothing", 9999
+)
+@example(
+    (NUMBERED, [b'data: {"t":"a","n":%d7}\n\n' % 10**each for each in (16, 17)]), "fresh", 9999
+)
+@example(
+    (NUMBERED, [b'data: {"n":7}\n\n', b"data: 7}\n\n", b'data: {"t":"7}\n\n']), "nothing", 9999
+)
+@example(
+    (IDENTIFIED, [b'data: {"t":"a","n":"%b"}\n\n' % each for each in (b"a", b"")]), "fresh", 9999
+)
+@example((IDENTIFIED, [b'data: {"t":"a","n":"b"}}\n\n', b'data: {"t":"a"}\n\n']), "nothing", 9999)
+@example(
+    (IDENTIFIED, [b'data: {"t":"a\\","n":"b"}\n\n', b'data: {"t":"n":"b"}\n\n']), "nothing", 9999
+)
+@example((PLAIN, [b'data: {"t":"a"}\n\n' * 3 + b"da", b'ta: {"t":"b"}\n\n']), "fresh", 9999)
+@example(
+    (PLAIN, [b'data: {"t":"a"}\n\ndata: {"s":"b"}\n\ndata: {"t":""}\n\n: c\n']), "extend", 9999
+)
+@example((NUMBERED, [b'data: {"t":"a","n":7}\n\ndata: {"t":"b","n":8}\n\n']), "nothing", 9999)
+@example((PLAIN, [b'data: {"t":"a"}\n\ndata: {"t":"b"}\n\ndata: {"t":"c"}\n\nda']), "extend", 1)
+@example((PLAIN, [b'data: {"t":"\xed\xa0\x80"}\n\n', b'data: {"t":"\\x"}\n\n']), "nothing", 9999)
+def test_template_is_read_as_by_its_twin(
+    case: tuple[Template, list[bytes]], extends: str, room: int
+) -> None:
+    assert_twins_agree(*case, extends, room=room)
 
 
 @needs_kernel
@@ -227,6 +313,7 @@ def test_each_byte_of_an_id_is_read_as_by_the_twin(template: Template) -> None:
 def test_texts_fill_the_batch_as_by_its_twin() -> None:
     reads = [b'data: {"t":"a%d"}\n\n' % number for number in range(MAX_FRESH + 3)]
     assert_twins_agree(PLAIN, [*reads, b'data: {"t":"%b"}\n\n' % (b"x" * 170)], "fresh")
+    assert_twins_agree(PLAIN, [b"".join(pair) for pair in zip(reads, reads, strict=True)], "fresh")
     assert LONG_CHARS > 170
 
 
@@ -314,10 +401,30 @@ def test_misuse_is_a_type_error() -> None:
         COMPILED.DeltaFrames(b"", b"", "no buffer")
     with pytest.raises(ValueError, match="head of no block"):
         COMPILED.TemplateReader(
-            None, {}, b"", b"a", b"", b"", b"", b"", False, False, None, None, None, False
+            None, {}, b"", b"a", b"", b"", b"", b"", b"", False, False, None, None, None, False
         )
-    with kernel_of(COMPILED), pytest.raises(TypeError, match="bytes"):
-        Reader(PLAIN, None).read("text")  # type: ignore[arg-type]
+    with kernel_of(COMPILED):
+        reader, framed = Reader(PLAIN, None), Reader(PLAIN, SSEDecoder())
+    with pytest.raises(TypeError, match="bytes"):
+        reader.text_of("text")  # type: ignore[arg-type]
+    for arguments in ((), ("text", [], framed.taker), (b"",), (b"", [], 5)):
+        with pytest.raises((TypeError, AttributeError)):
+            framed.run.forward(*arguments)
+
+
+@needs_kernel
+@pytest.mark.parametrize("compiled", [COMPILED, None], ids=["kernel", "twin"])
+def test_error_of_a_sink_that_is_no_limit_is_raised(compiled: Any) -> None:
+    with kernel_of(compiled):
+        reader = Reader(PLAIN, SSEDecoder())
+
+    def write(text: str) -> bytes:
+        raise MemoryError(text)
+
+    reader.taker.write = write  # type: ignore[method-assign]
+    with pytest.raises(MemoryError, match="a"):
+        reader.read(b'data: {"t":"a"}\n\n')
+    assert reader.taker.failure is None
 
 
 @needs_kernel

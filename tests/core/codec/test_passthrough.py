@@ -168,13 +168,13 @@ def test_events_that_were_not_read_are_not_passed_on(name: str, unread: int) -> 
         assert passthrough.take(body[at:], unread) == b"".join(events[:-unread])
 
 
-def test_event_of_which_the_framing_has_no_original_bytes_ends_in_a_read_of_one() -> None:
+def test_event_of_which_the_framing_has_no_original_bytes_ends_in_a_forwarded_read() -> None:
     framing = SSEDecoder()
     passthrough = Passthrough(framing)
     framing.split(b"data: ")
     assert passthrough.take_other(b"data: ") == b""
     framing.split(b"1\n\n")
-    assert passthrough.take_event(b"1\n\n") == b"data: 1\n\n"
+    assert passthrough.take_forwarded(b"1\n\n") == b"data: 1\n\n"
 
 
 def test_event_that_is_too_large_is_not_passed_on() -> None:

@@ -19,10 +19,11 @@
 /* Values of Python that all readers and writers use, made once. */
 static PyObject *decode_string;  /* msgspec's decoder of one string */
 static PyObject *fast_errors;    /* what it raises for untrusted input */
+static PyObject *limit_error;    /* what a sink raises whose limit a text exceeds */
 static Py_ssize_t max_fresh, batch, long_chars, max_digits;
-static PyObject *name_carries, *name_irregular, *name_held, *name_safe_bytes, *name_frames;
-static PyObject *name_original, *name_delta, *name_counts, *name_counts_before, *name_next_number,
-    *name_next, *name_last_event, *empty_bytes, *empty_text;
+static PyObject *name_held, *name_plain, *name_frames, *name_original,
+    *name_delta, *name_counts, *name_counts_before, *name_next_number, *name_next, *name_last_event,
+    *name_sinks, *name_select, *name_skip, *name_fail, *empty_bytes;
 
 /* Put a new reference in the place of another one. */
 static inline void
@@ -52,6 +53,60 @@ set_bytes(Bytes *bytes, PyObject *value)
     return 0;
 }
 
+/* Define a type whose objects and bytes stand between the first and the last of each. */
+#define TYPE(Type, prefix, first_object, last_object, first_bytes, last_bytes, text)           \
+    static int prefix##_traverse(Type *self, visitproc visit, void *arg)                       \
+    {                                                                                          \
+        Py_VISIT(Py_TYPE((PyObject *)self));                                                   \
+        for (PyObject **each = &self->first_object; each <= &self->last_object; each++)        \
+            Py_VISIT(*each);                                                                   \
+        return 0;                                                                              \
+    }                                                                                          \
+    static int prefix##_clear(Type *self)                                                      \
+    {                                                                                          \
+        for (PyObject **each = &self->first_object; each <= &self->last_object; each++)        \
+            Py_CLEAR(*each);                                                                   \
+        return 0;                                                                              \
+    }                                                                                          \
+    static void prefix##_dealloc(Type *self)                                                   \
+    {                                                                                          \
+        PyTypeObject *type = Py_TYPE((PyObject *)self);                                        \
+        PyObject_GC_UnTrack(self);                                                             \
+        prefix##_clear(self);                                                                  \
+        for (Bytes *bytes = &self->first_bytes; bytes <= &self->last_bytes; bytes++)           \
+            Py_CLEAR(bytes->owner);                                                            \
+        ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);                                    \
+        Py_DECREF(type);                                                                       \
+    }                                                                                          \
+    static PyType_Slot prefix##_slots[] = {                                                    \
+        {Py_tp_doc, text}, {Py_tp_new, prefix##_new}, {Py_tp_methods, prefix##_methods},       \
+        {Py_tp_dealloc, prefix##_dealloc}, {Py_tp_traverse, prefix##_traverse},                \
+        {Py_tp_clear, prefix##_clear}, {0, NULL},                                              \
+    };                                                                                         \
+    static PyType_Spec prefix##_spec = {                                                       \
+        .name = "streamnorm._core.codec._kernel." #Type, .basicsize = sizeof(Type),            \
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .slots = prefix##_slots,             \
+    };
+
+/* Return a new object; NULL with an exception. */
+static void *
+allocate(PyTypeObject *type)
+{
+    return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+}
+
+/* Append a text to a list that has room for it; call `append` for any other.  -1 with an
+ * exception. */
+static int
+store(PyObject *list, Py_ssize_t room, PyObject *append, PyObject *text, Py_ssize_t characters)
+{
+    if (PyList_Size(list) < room && characters <= long_chars)
+        return PyList_Append(list, text);
+    PyObject *appended = PyObject_CallFunctionObjArgs(append, text, NULL);
+    Py_XDECREF(appended);
+    return appended == NULL ? -1 : 0;
+}
+
 static inline int
 is_digit(char c)
 {
@@ -62,12 +117,6 @@ static inline int
 is_alnum(char c)
 {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static inline int
-equals(const char *data, const Bytes *bytes)
-{
-    return memcmp(data, bytes->start, (size_t)bytes->size) == 0;
 }
 
 /* Copy bytes to a place, and return the place behind them. */
@@ -106,18 +155,12 @@ plain_end(const char *at, const char *end)
 }
 
 /* Return the character of a short escape; 0 if it is another one. */
-static char
+static inline char
 unescaped(char c)
 {
-    switch (c) {
-    case '"': case '\\': case '/': return c;
-    case 'b': return '\b';
-    case 'f': return '\f';
-    case 'n': return '\n';
-    case 'r': return '\r';
-    case 't': return '\t';
-    default: return 0;
-    }
+    static const char letters[] = "\"\\/bfnrt", characters[] = "\"\\/\b\f\n\r\t";
+    const char *found = c ? strchr(letters, c) : NULL;
+    return found == NULL ? 0 : characters[found - letters];
 }
 
 /* Let msgspec decode a string, quotes included.  NULL without an exception if it is none. */
@@ -134,16 +177,14 @@ decode_unusual(const char *quoted, Py_ssize_t size)
     return text;
 }
 
-#define SHORT_BYTES 512
-
 /* Return the text between two quotes.  NULL without an exception if it is no string. */
 static PyObject *
 decode_text(const char *start, Py_ssize_t size)
 {
     const char *end = start + size, *at = plain_end(start, end), *plain = start;
-    char room[SHORT_BYTES], *out = room;
+    char room[512], *out = room;
     if (at < end) {
-        if (size > SHORT_BYTES || *at != '\\')
+        if (size > (Py_ssize_t)sizeof(room) || *at != '\\')
             return decode_unusual(start - 1, size + 2);
         for (const char *from = start; ; at = plain_end(from, end)) {
             out = put(out, from, at - from);
@@ -191,38 +232,131 @@ write_frame(const Bytes *head, const char *digits, Py_ssize_t digits_size, const
     out = put(out, digits, digits_size);
     out = put(out, middle->start, middle->size);
     *out++ = '"';
-    if (more == 0)
-        out = put(out, start, size);
-    else {
-        for (const char *from = start; ; from = at + 1) {
-            at = plain_end(from, end);
-            out = put(out, from, at - from);
-            if (at == end)
-                break;
-            unsigned char c = (unsigned char)*at;
-            *out++ = '\\';
-            if (c >= 0x20)
-                *out++ = (char)c;
-            else if (CONTROLS[c] != 'u')
-                *out++ = CONTROLS[c];
-            else {
-                memcpy(out, "u00", 3);
-                out[3] = "0123456789abcdef"[c >> 4];
-                out[4] = "0123456789abcdef"[c & 15];
-                out += 5;
-            }
-        }
+    for (const char *from = start; ; from = at + 1) {
+        at = plain_end(from, end);
+        out = put(out, from, at - from);
+        if (at == end)
+            break;
+        unsigned char c = (unsigned char)*at;
+        char letter = c < 0x20 ? CONTROLS[c] : (char)c;
+        *out++ = '\\';
+        if (c < 0x20 && letter == 'u')
+            out += PyOS_snprintf(out, 6, "u%04x", c);  /* the NUL behind it is overwritten */
+        else
+            *out++ = letter;
     }
     *out++ = '"';
     memcpy(out, tail->start, (size_t)tail->size);
     return frame;
 }
 
+/* ---- Attributes ---------------------------------------------------------------------------- */
+
+/* Return the value of an attribute that is a size; -1 with an exception. */
+static Py_ssize_t
+size_of(PyObject *object, PyObject *name)
+{
+    PyObject *value = PyObject_GetAttr(object, name);
+    if (value == NULL)
+        return -1;
+    Py_ssize_t size = PyLong_AsSsize_t(value);
+    Py_DECREF(value);
+    return size;
+}
+
+/* Add to the value of an attribute, and return the value before; -1 with an exception. */
+static Py_ssize_t
+add(PyObject *object, PyObject *name, Py_ssize_t more)
+{
+    Py_ssize_t before = size_of(object, name);
+    PyObject *value = before < 0 ? NULL : PyLong_FromSsize_t(before + more);
+    if (value == NULL || PyObject_SetAttr(object, name, value) < 0)
+        before = -1;
+    Py_XDECREF(value);
+    return before;
+}
+
+/* Set an attribute to bytes.  -1 with an exception. */
+static int
+set_slice(PyObject *object, PyObject *name, const char *start, Py_ssize_t size)
+{
+    PyObject *value = PyBytes_FromStringAndSize(start, size);
+    int failed = value == NULL || PyObject_SetAttr(object, name, value) < 0;
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
+}
+
+/* ---- DeltaFrames ---------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    Bytes head, middle, tail;
+    PyObject *fresh, *append;  /* of what stores the texts; NULL if nothing does */
+    PyObject *numbers;  /* has the number of the next event, between head and middle; or NULL */
+    Py_ssize_t characters;
+} DeltaFrames;
+
+static PyObject *
+frames_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *head, *tail, *stored, *numbers = Py_None, *middle = empty_bytes;
+    if (!PyArg_ParseTuple(args, "SSO|OS:DeltaFrames", &head, &tail, &stored, &numbers, &middle))
+        return NULL;
+    DeltaFrames *self = allocate(type);
+    if (self == NULL)
+        return NULL;
+    self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
+    if ((stored != Py_None &&
+         ((self->fresh = PyObject_GetAttrString(stored, "fresh")) == NULL ||
+          (self->append = PyObject_GetAttrString(stored, "append")) == NULL)) ||
+        set_bytes(&self->head, head) < 0 || set_bytes(&self->middle, middle) < 0 ||
+        set_bytes(&self->tail, tail) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *
+frames_write(DeltaFrames *self, PyObject *text)
+{
+    Py_ssize_t characters = PyUnicode_GetLength(text);
+    /* As `TextBuffer.append` does, which ends a batch. */
+    if (characters < 0 || (self->append != NULL &&
+                           store(self->fresh, batch - 1, self->append, text, characters) < 0))
+        return NULL;
+    self->characters += characters;
+    char number[24];
+    int digits = 0;
+    if (self->numbers != NULL) {
+        Py_ssize_t value = add(self->numbers, name_next_number, 1);
+        if (value < 0)
+            return NULL;
+        digits = PyOS_snprintf(number, sizeof(number), "%zd", value);
+    }
+    return write_frame(&self->head, number, digits, &self->middle, text, &self->tail);
+}
+
+static PyObject *
+frames_characters(DeltaFrames *self, PyObject *unused)
+{
+    return PyLong_FromSsize_t(self->characters);
+}
+
+static PyMethodDef frames_methods[] = {
+    {"write", (PyCFunction)frames_write, METH_O, "Return the frame of a text."},
+    {"characters", (PyCFunction)frames_characters, METH_NOARGS, "Return those written so far."},
+    {NULL, NULL, 0, NULL},
+};
+
+TYPE(DeltaFrames, frames, fresh, numbers, head, tail,
+     "Writes texts between fixed bytes; see `delta_frames`.")
+
 /* ---- TemplateReader ------------------------------------------------------------------------- */
 
 typedef struct {
     PyObject_HEAD
-    Bytes prefix, head, middle, tail, end, between;
+    Bytes prefix, head, middle, tail, end, between, behind;
     int repeats, spaced, has_ids;
     PyObject *run, *known, *otherwise;
     PyObject *framing;                 /* NULL if the data are whole payloads */
@@ -230,36 +364,6 @@ typedef struct {
     PyObject *delta, *extend, *fresh;  /* of the block whose head came last */
     int takes_inner;                   /* whether `fresh` takes such fragments alone */
 } TemplateReader;
-
-static int
-reader_traverse(TemplateReader *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    for (PyObject **each = &self->run; each <= &self->fresh; each++)
-        Py_VISIT(*each);
-    return 0;
-}
-
-static int
-reader_clear(TemplateReader *self)
-{
-    for (PyObject **each = &self->run; each <= &self->fresh; each++)
-        Py_CLEAR(*each);
-    return 0;
-}
-
-static void
-reader_dealloc(TemplateReader *self)
-{
-    PyTypeObject *type = Py_TYPE((PyObject *)self);
-    PyObject_GC_UnTrack(self);
-    reader_clear(self);
-    for (Bytes *bytes = &self->prefix; bytes <= &self->between; bytes++)
-        Py_CLEAR(bytes->owner);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
-}
 
 /* Make the block of a head the one whose head came last.  -1 with an exception. */
 static int
@@ -279,17 +383,16 @@ select_block(TemplateReader *self, PyObject *entry)
 static PyObject *
 reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *run, *known, *parts[6], *otherwise, *framing, *numbers;
+    PyObject *run, *known, *parts[7], *otherwise, *framing, *numbers;
     int repeats, spaced, has_ids;
-    if (!PyArg_ParseTuple(args, "OO!SSSSSSppOOOp:TemplateReader", &run, &PyDict_Type, &known,
-                          parts, parts + 1, parts + 2, parts + 3, parts + 4, parts + 5, &repeats,
-                          &spaced, &otherwise, &framing, &numbers, &has_ids))
+    if (!PyArg_ParseTuple(args, "OO!SSSSSSSppOOOp:TemplateReader", &run, &PyDict_Type, &known,
+                          parts, parts + 1, parts + 2, parts + 3, parts + 4, parts + 5, parts + 6,
+                          &repeats, &spaced, &otherwise, &framing, &numbers, &has_ids))
         return NULL;
     PyObject *entry = PyDict_GetItemWithError(known, parts[1]);
     if (entry == NULL)
         return PyErr_Format(PyExc_ValueError, "head of no block");
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    TemplateReader *self = (TemplateReader *)allocate(type, 0);
+    TemplateReader *self = allocate(type);
     if (self == NULL)
         return NULL;
     self->repeats = repeats;
@@ -301,115 +404,114 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->framing = framing == Py_None ? NULL : Py_NewRef(framing);
     self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
     int failed = select_block(self, entry) < 0;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         failed |= set_bytes(&self->prefix + i, parts[i]) < 0;
     if (failed)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-/* Return the value of an attribute that is a boolean; -1 with an exception. */
-static int
-is_set(PyObject *object, PyObject *name)
+/* Return the place behind some bytes; NULL if they do not stand at `at`, or that is NULL. */
+static inline const char *
+behind(const char *at, const char *stop, const Bytes *bytes)
 {
-    PyObject *value = PyObject_GetAttr(object, name);
-    if (value == NULL)
-        return -1;
-    int found = value == Py_True ? 1 : value == Py_False ? 0 : PyObject_IsTrue(value);
-    Py_DECREF(value);
-    return found;
+    if (at == NULL || stop - at < bytes->size || memcmp(at, bytes->start, (size_t)bytes->size) != 0)
+        return NULL;
+    return at + bytes->size;
 }
 
-/* Return the value of an attribute that is a size; -1 with an exception. */
-static Py_ssize_t
-size_of(PyObject *object, PyObject *name)
-{
-    PyObject *value = PyObject_GetAttr(object, name);
-    if (value == NULL)
-        return -1;
-    Py_ssize_t size = PyLong_AsSsize_t(value);
-    Py_DECREF(value);
-    return size;
-}
-
-/* Add one to the value of an attribute, and return the value before; -1 with an exception. */
-static Py_ssize_t
-increment(PyObject *object, PyObject *name)
-{
-    Py_ssize_t before = size_of(object, name);
-    PyObject *value = before < 0 ? NULL : PyLong_FromSsize_t(before + 1);
-    if (value == NULL || PyObject_SetAttr(object, name, value) < 0)
-        before = -1;
-    Py_XDECREF(value);
-    return before;
-}
-
-/* Set what the framing holds of an event.  -1 with an exception. */
-static int
-hold(PyObject *framing, PyObject *held, PyObject *carries)
-{
-    if (PyObject_SetAttr(framing, name_held, held) < 0 ||
-        PyObject_SetAttr(framing, name_carries, carries) < 0)
-        return -1;
-    return PyObject_SetAttr(framing, name_original, Py_True);
-}
-
-/* Return whether a read is the beginning of an event on one line, which is held as it is. */
-static int
-begins_event(TemplateReader *self, PyObject *data, Py_ssize_t safe_bytes)
-{
-    const char *start = PyBytes_AsString(data);
-    Py_ssize_t size = PyBytes_Size(data), rest = size - self->prefix.size;
-    if (rest < 0 || size >= safe_bytes || size == 0 || !equals(start, &self->prefix))
-        return 0;
-    start += self->prefix.size;
-    return memchr(start, '\n', (size_t)rest) == NULL && memchr(start, '\r', (size_t)rest) == NULL;
-}
-
-/* Find where the text ends, and check what stands behind it: the repeated text, the padding, or
- * two counts, which are returned.  NULL if the payload does not fit, or with an exception. */
+/* Return the place behind the head of a block; NULL if there is none. */
 static const char *
-text_end(TemplateReader *self, const char *start, const char *stop, PyObject **counts)
+behind_head(TemplateReader *self, const char *at, const char *stop)
 {
-    const Bytes *middle = &self->middle, *between = &self->between;
-    if (self->repeats) {
-        Py_ssize_t size = stop - start - middle->size;
-        if (size < 0 || size % 2)
+    const char *found = behind(at, stop, &self->head);
+    PyObject *head, *entry;
+    Py_ssize_t place = 0, size = self->head.size;
+    if (found != NULL || stop - at < size)
+        return found;
+    while (PyDict_Next(self->known, &place, &head, &entry)) {  /* a few, differing in a digit */
+        if (PyBytes_Size(head) != size ||
+            memcmp(at, PyBytes_AsString(head), (size_t)size) != 0)
+            continue;
+        if (select_block(self, entry) < 0)
             return NULL;
-        const char *end = start + size / 2;
-        if (!equals(end, middle) ||
-            memcmp(start, end + middle->size, (size_t)(size / 2)) != 0)
-            return NULL;
-        return end;
+        replace(&self->head.owner, Py_NewRef(head));
+        self->head.start = PyBytes_AsString(head);
+        return at + size;
     }
-    if (middle->size == 0)
-        return stop;
-    const char *at = stop;
-    if (between->size) {
-        while (at > start && is_digit(at[-1]))
-            at--;
-        const char *second = at;
-        at -= between->size;
-        if (at < start || !equals(at, between))
-            return NULL;
-        const char *first = at;
-        while (first > start && is_digit(first[-1]))
-            first--;
-        /* No other number begins with 0 (RFC 8259, section 6). */
-        if (first == at || *first == '0' || second == stop || *second == '0' ||
-            stop - first > between->size + max_digits)
-            return NULL;
-        const char *end = first - middle->size;
-        if (end < start || !equals(end, middle))
-            return NULL;
-        *counts = Py_BuildValue("(NON)", PyBytes_FromStringAndSize(first, at - first),
-                                between->owner, PyBytes_FromStringAndSize(second, stop - second));
-        return *counts == NULL ? NULL : end;
+    return NULL;
+}
+
+/* Return the place behind a number, and the number; NULL if there is none.  No other number begins
+ * with 0 (RFC 8259, section 6). */
+static const char *
+behind_number(const char *at, const char *stop, long long *number)
+{
+    const char *start = at;
+    for (*number = 0; at != NULL && at < stop && is_digit(*at) && at - start < max_digits; at++)
+        *number = *number * 10 + (*at - '0');
+    return at == start || (*start == '0' && at - start > 1) ? NULL : at;
+}
+
+/* Return the place behind the next event's number, or behind an id; NULL if it is another. */
+static const char *
+behind_event_number(TemplateReader *self, const char *at, const char *stop)
+{
+    const char *start = at;
+    long long number;
+    if (self->numbers == NULL || at == NULL)
+        return at;
+    if (self->has_ids) {  /* of what stands for itself in a string */
+        while (at < stop && *at > ' ' && *at < 0x7f && *at != '"' && *at != '\\')
+            at++;
+        return at > start ? at : NULL;
     }
-    while (at > start && (self->spaced ? at[-1] == ' ' : is_alnum(at[-1])))
-        at--;
-    at -= middle->size;
-    return at < start || !equals(at, middle) ? NULL : at;
+    at = behind_number(start, stop, &number);
+    Py_ssize_t next = size_of(self->numbers, name_next);
+    if (next < 0)  /* none, or one beyond 64 bits */
+        PyErr_Clear();
+    return number == next ? at : NULL;
+}
+
+/* Where the variable parts of an event begin and end. */
+typedef struct {
+    const char *text, *text_end, *first, *first_end, *second, *second_end;
+} Places;
+
+/* Return the place behind an event; NULL if it does not fit. */
+static const char *
+behind_event(TemplateReader *self, const char *at, const char *stop, Places *places)
+{
+    long long first, second;
+    if ((at = places->text = behind_head(self, at, stop)) == NULL)
+        return NULL;
+    for (at = plain_end(at, stop); at < stop && *at == '\\'; at = plain_end(at + 2, stop))
+        if (stop - at < 2)
+            return NULL;
+    places->text_end = at;
+    places->first = NULL;
+    if (self->middle.size) {
+        if ((at = behind(at, stop, &self->middle)) == NULL)
+            return NULL;
+        if (self->repeats) {
+            Bytes text = {NULL, places->text, places->text_end - places->text};
+            at = behind(at, stop, &text);
+        }
+        else if (self->between.size) {
+            places->first = at;
+            places->first_end = at = behind_number(at, stop, &first);
+            places->second = at = behind(at, stop, &self->between);
+            places->second_end = at = behind_number(at, stop, &second);
+            if (at == NULL || !first || !second ||
+                at - places->first > self->between.size + max_digits)
+                return NULL;
+        }
+        else
+            while (at < stop && (self->spaced ? *at == ' ' : is_alnum(*at)))
+                at++;
+    }
+    at = behind_event_number(self, behind(at, stop, &self->tail), stop);
+    return behind(behind(at, stop, &self->end), stop, &self->behind);
 }
 
 /* Return whether a text is an inner fragment, as `is_inner` does. */
@@ -451,304 +553,208 @@ extend_block(TemplateReader *self, PyObject *text)
     return is_extended;
 }
 
-/* Name the block and the counts in the run. */
+/* Name the block and the counts in the run.  -1 with an exception. */
 static int
-report(TemplateReader *self, PyObject *counts)
+report(TemplateReader *self, const Places *places)
 {
     if (self->delta == Py_None)
         return 0;
     if (PyObject_SetAttr(self->run, name_delta, self->delta) < 0)
         return -1;
-    if (counts == NULL)
+    if (places->first == NULL)
         return 0;
     PyObject *before = PyObject_GetAttr(self->run, name_counts);
-    if (before == NULL)
-        return -1;
-    int failed = PyObject_SetAttr(self->run, name_counts_before, before) < 0 ||
+    PyObject *counts = Py_BuildValue(
+        "(y#Oy#)", places->first, places->first_end - places->first, self->between.owner,
+        places->second, places->second_end - places->second);
+    int failed = before == NULL || counts == NULL ||
+                 PyObject_SetAttr(self->run, name_counts_before, before) < 0 ||
                  PyObject_SetAttr(self->run, name_counts, counts) < 0;
-    Py_DECREF(before);
+    Py_XDECREF(before);
+    Py_XDECREF(counts);
     return failed ? -1 : 0;
 }
 
-/* Return where the number of the next event begins, or its id; NULL if that is another. */
-static const char *
-number_start(TemplateReader *self, const char *data, const char *stop)
-{
-    const char *last = stop - self->end.size, *at = last;
-    if (!equals(last, &self->end))
-        return NULL;
-    if (self->has_ids) {  /* of what stands for itself in a string */
-        while (at > data && at[-1] > ' ' && at[-1] < 0x7f && at[-1] != '"' && at[-1] != '\\')
-            at--;
-        return at < last ? at : NULL;
-    }
-    long long number = 0, unit = 1;
-    for (; at > data && is_digit(at[-1]) && last - at < max_digits; unit *= 10)
-        number += (*--at - '0') * unit;
-    Py_ssize_t next = size_of(self->numbers, name_next);
-    if (next < 0)  /* none, or one beyond 64 bits */
-        PyErr_Clear();
-    return number == next && at < last && (*at != '0' || last - at == 1) ? at : NULL;
-}
-
-/* Return the text of an event; NULL without an exception if it does not fit. */
+/* Return the text of an event that fits.  NULL without an exception if it is none, or may do more
+ * than extend its block. */
 static PyObject *
-match(TemplateReader *self, PyObject *event)
+take_text(TemplateReader *self, const Places *places)
 {
-    char *data;
-    Py_ssize_t size;
-    if (PyBytes_AsStringAndSize(event, &data, &size) < 0)
-        return NULL;
-    Py_ssize_t head_size = self->head.size;
-    if (size < head_size + self->tail.size + self->end.size)
-        return NULL;
-    const char *at = data, *stop = data + size;
-    if (self->numbers != NULL && (stop = number_start(self, data, stop)) == NULL)
-        return NULL;
-    stop -= self->tail.size;
-    if (stop - at < head_size || !equals(stop, &self->tail))
-        return NULL;
-    if (!equals(at, &self->head)) {
-        PyObject *head, *entry;
-        Py_ssize_t place = 0;
-        while (1) {  /* a few, which differ in a digit or two */
-            if (!PyDict_Next(self->known, &place, &head, &entry))
-                return NULL;
-            if (PyBytes_Size(head) == head_size &&
-                memcmp(at, PyBytes_AsString(head), (size_t)head_size) == 0)
-                break;
-        }
-        if (select_block(self, entry) < 0)
-            return NULL;
-        replace(&self->head.owner, Py_NewRef(head));
-        self->head.start = PyBytes_AsString(head);
-    }
-    at += head_size;
-    PyObject *counts = NULL, *text = NULL;
-    const char *end = text_end(self, at, stop, &counts);
-    if (end != NULL && (text = decode_text(at, end - at)) != NULL) {
-        int extended = extend_block(self, text);
-        if (extended < 1 || report(self, counts) < 0 ||
-            (self->numbers != NULL &&
-             (PyObject_SetAttr(self->numbers, name_last_event, event) < 0 ||
-              (!self->has_ids && increment(self->numbers, name_next) < 0))))
-            Py_CLEAR(text);
-    }
-    Py_XDECREF(counts);
-    return text;
-}
-
-/* Return the text of an event whose beginning may be held; NULL if it does not fit, or with an
- * exception. */
-static PyObject *
-match_read(TemplateReader *self, PyObject *data)
-{
-    PyObject *framing = self->framing, *event, *text;
-    int carries = is_set(framing, name_carries);
-    Py_ssize_t safe_bytes = size_of(framing, name_safe_bytes);
-    if (carries < 0 || safe_bytes < 0)
-        return NULL;
-    if (!carries) {
-        if (PyBytes_Size(data) > safe_bytes)
-            return NULL;
-        if ((text = match(self, data)) != NULL) {
-            if (increment(framing, name_frames) >= 0)
-                return text;
-            Py_DECREF(text);
-            return NULL;
-        }
-        if (PyErr_Occurred() || !begins_event(self, data, safe_bytes))
-            return NULL;
-        return hold(framing, data, Py_True) < 0 ? NULL : Py_NewRef(empty_text);
-    }
-    if (is_set(framing, name_irregular) != 0)
-        return NULL;
-    PyObject *held = PyObject_GetAttr(framing, name_held);
-    if (held == NULL)
-        return NULL;
-    event = PySequence_Concat(held, data);
-    Py_DECREF(held);
-    if (event == NULL)
-        return NULL;
-    text = PyBytes_Size(event) > safe_bytes ? NULL : match(self, event);
-    Py_DECREF(event);
+    PyObject *text = decode_text(places->text, places->text_end - places->text);
     if (text != NULL &&
-        (increment(framing, name_frames) < 0 || hold(framing, empty_bytes, Py_False) < 0))
+        (extend_block(self, text) < 1 || report(self, places) < 0 ||
+         (self->numbers != NULL && !self->has_ids && add(self->numbers, name_next, 1) < 0)))
         Py_CLEAR(text);
     return text;
 }
 
-/* Return the text of a payload or an event that fits; what `otherwise` returns if it does not. */
+/* Return the text of a payload that fits; what `otherwise` returns if it does not. */
 static PyObject *
 reader_read(TemplateReader *self, PyObject *data)
 {
-    if (!PyBytes_Check(data)) {
-        PyErr_SetString(PyExc_TypeError, "data are no bytes");
+    char *start;
+    Py_ssize_t size;
+    Places places;
+    if (PyBytes_AsStringAndSize(data, &start, &size) < 0)
         return NULL;
-    }
-    PyObject *text = self->framing == NULL ? match(self, data) : match_read(self, data);
+    PyObject *text = NULL;
+    if (behind_event(self, start, start + size, &places) == start + size)
+        text = take_text(self, &places);
+    if (text != NULL && self->numbers != NULL &&
+        PyObject_SetAttr(self->numbers, name_last_event, data) < 0)
+        Py_CLEAR(text);
     if (text != NULL || PyErr_Occurred())
         return text;
     return PyObject_CallFunctionObjArgs(self->otherwise, data, NULL);
 }
 
-static PyMethodDef reader_methods[] = {
-    {"read", (PyCFunction)reader_read, METH_O, "Return the text of a payload, or of an event."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot reader_slots[] = {
-    {Py_tp_doc, "Reads the deltas that fit one of the templates; see `Templates.text_reader`."},
-    {Py_tp_new, reader_new},
-    {Py_tp_dealloc, reader_dealloc},
-    {Py_tp_traverse, reader_traverse},
-    {Py_tp_clear, reader_clear},
-    {Py_tp_methods, reader_methods},
-    {0, NULL},
-};
-
-static PyType_Spec reader_spec = {
-    .name = "streamnorm._core.codec._kernel.TemplateReader",
-    .basicsize = sizeof(TemplateReader),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = reader_slots,
-};
-
-/* ---- DeltaFrames ---------------------------------------------------------------------------- */
-
-typedef struct {
-    PyObject_HEAD
-    Bytes head, middle, tail;
-    PyObject *fresh, *append;  /* of what stores the texts; NULL if nothing does */
-    PyObject *numbers;  /* has the number of the next event, between head and middle; or NULL */
-    Py_ssize_t characters;
-} DeltaFrames;
-
+/* Pass a text to the sinks of a consumer, which are selected if they are another block's.  -1 with
+ * an exception. */
 static int
-frames_traverse(DeltaFrames *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    for (PyObject **each = &self->fresh; each <= &self->numbers; each++)
-        Py_VISIT(*each);
-    return 0;
-}
-
-static int
-frames_clear(DeltaFrames *self)
-{
-    for (PyObject **each = &self->fresh; each <= &self->numbers; each++)
-        Py_CLEAR(*each);
-    return 0;
-}
-
-static void
-frames_dealloc(DeltaFrames *self)
-{
-    PyTypeObject *type = Py_TYPE((PyObject *)self);
-    PyObject_GC_UnTrack(self);
-    frames_clear(self);
-    Py_CLEAR(self->head.owner);
-    Py_CLEAR(self->middle.owner);
-    Py_CLEAR(self->tail.owner);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
-}
-
-static PyObject *
-frames_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *head, *tail, *stored, *numbers = Py_None, *middle = empty_bytes;
-    if (!PyArg_ParseTuple(args, "SSO|OS:DeltaFrames", &head, &tail, &stored, &numbers, &middle))
-        return NULL;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    DeltaFrames *self = (DeltaFrames *)allocate(type, 0);
-    if (self == NULL)
-        return NULL;
-    self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
-    if ((stored != Py_None &&
-         ((self->fresh = PyObject_GetAttrString(stored, "fresh")) == NULL ||
-          (self->append = PyObject_GetAttrString(stored, "append")) == NULL)) ||
-        set_bytes(&self->head, head) < 0 || set_bytes(&self->middle, middle) < 0 ||
-        set_bytes(&self->tail, tail) < 0) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    return (PyObject *)self;
-}
-
-/* Store a text as `TextBuffer.append` does, which ends a batch.  -1 with an exception. */
-static int
-store(DeltaFrames *self, PyObject *text, Py_ssize_t characters)
-{
-    Py_ssize_t count = PyList_Size(self->fresh);
-    if (count < 0)
-        return -1;
-    if (count + 1 < batch && characters <= long_chars)
-        return PyList_Append(self->fresh, text);
-    PyObject *appended = PyObject_CallFunctionObjArgs(self->append, text, NULL);
-    Py_XDECREF(appended);
-    return appended == NULL ? -1 : 0;
-}
-
-static PyObject *
-frames_write(DeltaFrames *self, PyObject *text)
+pass_text(TemplateReader *self, PyObject *text, PyObject *out, PyObject *consumer, PyObject **sinks)
 {
     Py_ssize_t characters = PyUnicode_GetLength(text);
-    if (characters < 0 || (self->append != NULL && store(self, text, characters) < 0))
-        return NULL;
-    self->characters += characters;
-    char number[24];
-    int digits = 0;
-    if (self->numbers != NULL) {
-        Py_ssize_t value = increment(self->numbers, name_next_number);
-        if (value < 0)
-            return NULL;
-        digits = PyOS_snprintf(number, sizeof(number), "%zd", value);
+    PyObject *delta, *parts[4], *done;
+    if (characters == 0) {
+        Py_XDECREF(done = PyObject_CallMethodObjArgs(consumer, name_skip, NULL));
+        return done == NULL ? -1 : 0;
     }
-    return write_frame(&self->head, number, digits, &self->middle, text, &self->tail);
+    delta = self->delta != Py_None ? Py_NewRef(self->delta)
+                                   : PyObject_GetAttr(self->run, name_delta);
+    if (delta != NULL && PyTuple_GetItem(*sinks, 0) != delta)
+        replace(sinks, PyObject_CallMethodObjArgs(consumer, name_select, delta, NULL));
+    Py_XDECREF(delta);
+    if (delta == NULL || *sinks == NULL)
+        return -1;
+    for (Py_ssize_t i = 1; i < 4; i++)
+        if ((parts[i] = PyTuple_GetItem(*sinks, i)) == NULL)
+            return -1;
+    if (parts[1] != Py_None && store(parts[2], batch, parts[1], text, characters) < 0)
+        return -1;
+    if (parts[3] == Py_None)
+        return 0;
+    int is_ours = PyCFunction_Check(parts[3]) &&
+                  PyCFunction_GetFunction(parts[3]) == (PyCFunction)frames_write;
+    done = is_ours ? frames_write((DeltaFrames *)PyCFunction_GetSelf(parts[3]), text)
+                   : PyObject_CallFunctionObjArgs(parts[3], text, NULL);
+    int failed = done == NULL ||
+                 (done != Py_None && !(PyBytes_Check(done) && PyBytes_Size(done) == 0) &&
+                  PyList_Append(out, done) < 0);
+    Py_XDECREF(done);
+    return failed ? -1 : 0;
 }
 
-static PyObject *
-frames_characters(DeltaFrames *self, PyObject *unused)
+/* Return whether bytes may begin an event of one line behind the prefix, and are no whole one. */
+static int
+begins_event(TemplateReader *self, const char *at, Py_ssize_t size)
 {
-    return PyLong_FromSsize_t(self->characters);
+    Py_ssize_t known = size < self->prefix.size ? size : self->prefix.size, rest = size - known;
+    if (memcmp(at, self->prefix.start, (size_t)known) != 0)
+        return 0;
+    at += known;
+    return memchr(at, '\n', (size_t)rest) == NULL && memchr(at, '\r', (size_t)rest) == NULL;
 }
 
-static PyMethodDef frames_methods[] = {
-    {"write", (PyCFunction)frames_write, METH_O, "Return the frame of a text."},
-    {"characters", (PyCFunction)frames_characters, METH_NOARGS, "Return those written so far."},
+/* Let the consumer take the error of a text that exceeds a limit; any other stays.  -1 then. */
+static int
+report_limit(PyObject *consumer)
+{
+    PyObject *type, *error, *trace, *done;
+    if (!PyErr_ExceptionMatches(limit_error))
+        return -1;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    done = PyObject_CallMethodObjArgs(consumer, name_fail, error, NULL);
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* Pass on the texts of the events of `whole`, which begins with what the framing holds.  Return the
+ * bytes behind them that must be split; `data` if they are all.  NULL with an exception. */
+static PyObject *
+forward_events(TemplateReader *self, PyObject *whole, PyObject *data, PyObject *out,
+               PyObject *consumer, PyObject **sinks)
+{
+    char *start;
+    Py_ssize_t size, events = 0, plain_bytes = size_of(self->framing, name_plain);
+    if (PyBytes_AsStringAndSize(whole, &start, &size) < 0 || size > plain_bytes)
+        return PyErr_Occurred() ? NULL : Py_NewRef(data);
+    const char *at = start, *last = start, *next, *stop = start + size;
+    int is_held = whole != data, has_failed = 0;
+    Places places;
+    PyObject *text = NULL;
+    while (!has_failed && at < stop &&
+           (next = behind_event(self, at, stop, &places)) != NULL &&
+           (text = take_text(self, &places)) != NULL) {
+        events++;
+        last = at;
+        at = next;
+        has_failed = pass_text(self, text, out, consumer, sinks) < 0;
+        Py_DECREF(text);
+    }
+    if (has_failed ? report_limit(consumer) < 0 : PyErr_Occurred() != NULL)
+        return NULL;
+    Py_ssize_t rest = stop - at;
+    int begins = !has_failed && rest < plain_bytes && (events > 0 || !is_held) &&
+                 begins_event(self, at, rest);
+    if (events > 0 && (add(self->framing, name_frames, events) < 0 ||
+                       (self->numbers != NULL &&
+                        set_slice(self->numbers, name_last_event, last, at - last) < 0)))
+        return NULL;
+    if (((events > 0 && is_held) || (begins && rest > 0)) &&
+        (set_slice(self->framing, name_held, at, begins ? rest : 0) < 0 ||
+         PyObject_SetAttr(self->framing, name_original, Py_True) < 0))
+        return NULL;
+    if (begins)
+        return Py_NewRef(empty_bytes);
+    PyObject *left = events > 0 ? PyBytes_FromStringAndSize(at, rest) : Py_NewRef(data);
+    if (left != NULL && !has_failed)
+        replace(&left, PyObject_CallFunctionObjArgs(self->otherwise, left, out, consumer, NULL));
+    return left;
+}
+
+/* Forward the events of a read to a consumer: data, out, consumer. */
+static PyObject *
+reader_forward(TemplateReader *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || self->framing == NULL || !PyBytes_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "expected a read, a list and a consumer");
+    PyObject *rest = NULL, *whole = PyObject_GetAttr(self->framing, name_held);
+    PyObject *sinks = PyObject_GetAttr(args[2], name_sinks);
+    if (whole != NULL)
+        replace(&whole, PyBytes_Size(whole) > 0 ? PySequence_Concat(whole, args[0])
+                                                : Py_NewRef(args[0]));
+    if (whole != NULL && sinks != NULL)
+        rest = forward_events(self, whole, args[0], args[1], args[2], &sinks);
+    Py_XDECREF(whole);
+    Py_XDECREF(sinks);
+    return rest;
+}
+
+static PyMethodDef reader_methods[] = {
+    {"read", (PyCFunction)reader_read, METH_O, "Return the text of a payload."},
+    {"forward", (PyCFunction)(void (*)(void))reader_forward, METH_FASTCALL, "Forward a read."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot frames_slots[] = {
-    {Py_tp_doc, "Writes texts between fixed bytes; see `delta_frames`."},
-    {Py_tp_new, frames_new},
-    {Py_tp_dealloc, frames_dealloc},
-    {Py_tp_traverse, frames_traverse},
-    {Py_tp_clear, frames_clear},
-    {Py_tp_methods, frames_methods},
-    {0, NULL},
-};
-
-static PyType_Spec frames_spec = {
-    .name = "streamnorm._core.codec._kernel.DeltaFrames",
-    .basicsize = sizeof(DeltaFrames),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = frames_slots,
-};
+TYPE(TemplateReader, reader, run, fresh, prefix, behind,
+     "Reads the deltas that fit one of the templates; see `Templates.text_reader`.")
 
 /* ---- The module ----------------------------------------------------------------------------- */
 
 static PyObject *
 setup(PyObject *module, PyObject *args)
 {
-    PyObject *decode, *errors;
-    if (!PyArg_ParseTuple(args, "OOnnnn", &decode, &errors, &max_fresh, &batch, &long_chars,
-                          &max_digits))
+    PyObject *decode, *errors, *limit;
+    if (!PyArg_ParseTuple(args, "OOOnnnn", &decode, &errors, &limit, &max_fresh, &batch,
+                          &long_chars, &max_digits))
         return NULL;
     replace(&decode_string, Py_NewRef(decode));
     replace(&fast_errors, Py_NewRef(errors));
+    replace(&limit_error, Py_NewRef(limit));
     Py_RETURN_NONE;
 }
 
@@ -768,33 +774,26 @@ PyMODINIT_FUNC
 PyInit__kernel(void)
 {
     struct { PyObject **name; const char *text; } names[] = {
-        {&name_carries, "carries"}, {&name_irregular, "is_irregular"}, {&name_held, "held"},
-        {&name_safe_bytes, "safe_bytes"}, {&name_frames, "frames"},
+        {&name_held, "held"}, {&name_plain, "plain_bytes"}, {&name_frames, "frames"},
         {&name_original, "holds_original"}, {&name_delta, "delta"}, {&name_counts, "counts"},
         {&name_counts_before, "counts_before"}, {&name_next_number, "next_number"},
-        {&name_next, "next"}, {&name_last_event, "last_event"},
+        {&name_next, "next"}, {&name_last_event, "last_event"}, {&name_sinks, "sinks"},
+        {&name_select, "select"}, {&name_skip, "skip"}, {&name_fail, "fail"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if ((*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL)
             return NULL;
-    empty_bytes = PyBytes_FromStringAndSize("", 0);
-    empty_text = PyUnicode_FromStringAndSize("", 0);
-    if (empty_bytes == NULL || empty_text == NULL)
+    if ((empty_bytes = PyBytes_FromStringAndSize("", 0)) == NULL)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
-    if (module == NULL)
-        return NULL;
     PyType_Spec *specs[] = {&reader_spec, &frames_spec};
-    for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+    for (size_t i = 0; module != NULL && i < sizeof(specs) / sizeof(*specs); i++) {
         PyObject *type = PyType_FromSpec(specs[i]);
-        if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
-            Py_XDECREF(type);
-            Py_DECREF(module);
-            return NULL;
-        }
-        Py_DECREF(type);
+        if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0)
+            Py_CLEAR(module);
+        Py_XDECREF(type);
     }
-    if (PyModule_AddStringConstant(module, "SOURCE", KERNEL_SOURCE) < 0)
+    if (module != NULL && PyModule_AddStringConstant(module, "SOURCE", KERNEL_SOURCE) < 0)
         Py_CLEAR(module);
     return module;
 }
