@@ -279,9 +279,9 @@ class DeltaRun(ABC):
         return text
 
     def _leave_lines(self, data: bytes, out: list[Any], consumer: Consumer) -> bytes:
-        """Return a read whose first event cannot be decoded, or ends otherwise than the last."""
+        """Return a read whose first event cannot be decoded, or does not end as others did."""
         # Google, Perplexity and AI21 end lines by CRLF.
-        if self.event_end == _EVENT_END and data[-4:] == _EVENT_END_CRLF:
+        if self.event_end == _EVENT_END and _EVENT_END_CRLF in data:
             self.event_end = _EVENT_END_CRLF
             self._choose_readers()
             return self.forward(data, out, consumer)
@@ -561,8 +561,9 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
 def _begins_event(data: bytes, prefix: bytes) -> bool:
     """Return whether bytes may begin an event of one line behind `prefix`, and are no whole one."""
     size = len(prefix)
-    rest = data[size:]
-    return prefix.startswith(data[:size]) and b"\n" not in rest and b"\r" not in rest
+    rest = data[size:]  # at its end may stand the end of the line, without the blank one
+    is_one_line = b"\r" not in rest and rest.find(b"\n", 0, len(rest) - 1) < 0
+    return is_one_line and prefix.startswith(data[:size])
 
 
 def _read_nothing(data: bytes) -> None:

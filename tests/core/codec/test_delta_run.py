@@ -316,7 +316,8 @@ def test_read_is_forwarded_without_splitting_it(end: bytes, *, is_one: bool) -> 
     [
         b"dato",
         b"dato: 0ab",
-        b"data: 0ab\n",
+        b"data: 0ab\n\r",
+        b"data: 0ab\ndata: 0cd\n",
         b"data: 0ab\r",
         b"data: 0ab\r\n\n",
         b"data:0ab\n\n",
@@ -348,6 +349,18 @@ def test_frame_that_is_more_or_less_than_a_payload_is_left_to_be_read_in_full(ra
 
 
 BEGINNINGS = [b"d", b"data: ", b"data: 0", b"data: 0a", b"data: 0ab"]
+
+
+@each_read_of_one
+def test_event_that_is_cut_in_its_blank_line_is_forwarded(*, is_one: bool) -> None:
+    run = NumberedRun()
+    run.reads_are_events = is_one
+    for read in (b"data: 0ab\n", b"data: 0cd\n\ndata: 1ab\n"):
+        before = run.framing.frames
+        assert forward(run, read) == ([[], []] if before == 0 else [["cd"], []], b"")
+        assert forward(run, b"\n")[1] == b""
+        assert run.framing.held == b""
+    assert run.framing.frames == 3
 
 
 @each_read_of_one

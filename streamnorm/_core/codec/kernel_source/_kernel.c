@@ -652,6 +652,7 @@ begins_event(TemplateReader *self, const char *at, Py_ssize_t size)
     if (memcmp(at, self->prefix.start, (size_t)known) != 0)
         return 0;
     at += known;
+    rest -= rest > 0 && at[rest - 1] == '\n';  /* the end of the line, without the blank one */
     return memchr(at, '\n', (size_t)rest) == NULL && memchr(at, '\r', (size_t)rest) == NULL;
 }
 
