@@ -281,7 +281,8 @@ class DeltaRun(ABC):
     def _leave_lines(self, data: bytes, out: list[Any], consumer: Consumer) -> bytes:
         """Return a read whose first event cannot be decoded, or does not end as others did."""
         # Google, Perplexity and AI21 end lines by CRLF.
-        if self.event_end == _EVENT_END and _EVENT_END_CRLF in data:
+        is_known = self.event_end == _EVENT_END_CRLF or _EVENT_END in data
+        if not is_known and _EVENT_END_CRLF in data:
             self.event_end = _EVENT_END_CRLF
             self._choose_readers()
             return self.forward(data, out, consumer)
@@ -500,7 +501,17 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
         otherwise: Forwards the events from the first on that is not read.
     """
     prefix, event_end = run.prefix, run.event_end
-    split = _SPLITS[event_end]
+    split, start, behind = _SPLITS[event_end], len(prefix), -len(event_end)
+
+    def begins_event(data: bytes) -> bool:
+        """Return whether bytes may begin an event of one line, and are no whole one."""
+        line = data[start:]  # at its end may stand the end of the line, without the blank one
+        return (
+            _CR not in line
+            and line.find(b"\n", 0, len(line) - 1) < 0
+            and prefix.startswith(data[:start])
+            and len(data) < framing.plain_bytes
+        )
 
     def forward(data: bytes, out: list[Any], consumer: Consumer) -> bytes:
         held = framing.held
@@ -508,7 +519,14 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
         if len(whole) > framing.plain_bytes:
             return data
         # Most servers write one event at a time, and a read is what they wrote.
-        if not run.reads_are_events or (text := read(whole)) is None:
+        if not run.reads_are_events:
+            return forward_several(data, whole, out, consumer)
+        if whole[behind:] != event_end:
+            if held or not begins_event(data):
+                return forward_several(data, whole, out, consumer)
+            framing.held, framing.holds_original = data, True
+            return b""
+        if (text := read(whole)) is None:
             return forward_several(data, whole, out, consumer)
         framing.frames += 1
         if held:
@@ -550,20 +568,12 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
             data = rest
         elif len(whole) > len(data):
             return otherwise(data, out, consumer)
-        if len(rest) < framing.plain_bytes and _begins_event(rest, prefix):
+        if begins_event(rest):
             framing.held, framing.holds_original = rest, True
             return b""
         return otherwise(data, out, consumer)
 
     return forward
-
-
-def _begins_event(data: bytes, prefix: bytes) -> bool:
-    """Return whether bytes may begin an event of one line behind `prefix`, and are no whole one."""
-    size = len(prefix)
-    rest = data[size:]  # at its end may stand the end of the line, without the blank one
-    is_one_line = b"\r" not in rest and rest.find(b"\n", 0, len(rest) - 1) < 0
-    return is_one_line and prefix.startswith(data[:size])
 
 
 def _read_nothing(data: bytes) -> None:
