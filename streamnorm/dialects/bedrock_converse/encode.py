@@ -62,6 +62,9 @@ from streamnorm.dialects.bedrock_converse.traits import CAPABILITIES
 _METADATA_FIELDS = ("metrics", "trace", "performanceConfig")
 _STOP_FIELD = "additionalModelResponseFields"
 
+# JSON texts of the only delta of a block without text, and of a call without input.
+_NO_TEXT, _NO_INPUT = b'""', b'"{}"'
+
 
 class ConverseEncoder(Encoder):
     """Encoder of `ConverseStream`.
@@ -170,9 +173,14 @@ class ConverseEncoder(Encoder):
         return _frame(name, fields)
 
     def _opaque(self, event: Opaque) -> bytes:
-        index = None if event.index is None else self._indexes.get(event.index)
+        written, index = b"", None
+        if event.index is not None:
+            index = self._indexes.get(event.index)
+            # The first delta decides the kind of a block that has no start.
+            if self._silent.get(event.index) == _NO_TEXT:
+                written = self._write_text(event.index, _NO_TEXT)
         name, payload = event_to_wire(event, index)
-        return b"event: %b\ndata: %b\n\n" % (name.encode("utf-8", "replace"), payload)
+        return b"%bevent: %b\ndata: %b\n\n" % (written, name.encode("utf-8", "replace"), payload)
 
 
 def _frame(event: str, fields: object) -> bytes:
@@ -191,11 +199,11 @@ def _delta_around(block: Block) -> tuple[bytes, bytes, bytes]:
     """
     match block:
         case Reasoning():
-            return b'{"reasoningContent":{"text":', b"}}", b'""'
+            return b'{"reasoningContent":{"text":', b"}}", _NO_TEXT
         case ToolCall() | ServerToolCall():
-            return b'{"toolUse":{"input":', b"}}", b'"{}"'
+            return b'{"toolUse":{"input":', b"}}", _NO_INPUT
         case Text():
-            return b'{"text":', b"}", b'""'
+            return b'{"text":', b"}", _NO_TEXT
         case _:
             return b"", b"", b""
 

@@ -7,7 +7,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from support.bedrock_converse.frames import START, end, exception, stop, text
+from support.bedrock_converse.frames import START, delta, end, exception, payload, stop, text
 from support.bedrock_converse.reader import read
 from support.streams.content import decode, encode
 
@@ -312,6 +312,37 @@ def test_delta_of_a_newer_kind_is_written_in_a_block_that_has_begun() -> None:
         assert (b'"newer":1' in out) == (not losses)
         found = [(loss.feature, loss.where) for loss in writer.losses]
         assert [each for each in found if each[0] == "opaque"] == losses
+
+
+def newer(index: int) -> Opaque:
+    data = '{"contentBlockIndex":7,"delta":{"newer":1}}'
+    return Opaque("bedrock_converse", "contentBlockDelta", data, index)
+
+
+def test_delta_of_a_newer_kind_never_opens_a_block() -> None:
+    """The kind of a text or reasoning is the kind of its first delta."""
+    new = {"SDK_UNKNOWN_MEMBER": {"name": "newer"}}
+    call = {"toolUse": {"toolUseId": "c", "name": "f"}}
+    assert written(
+        *(BlockStart(0, Text()), newer(0), TextDelta(0, "a"), newer(0), BlockStop(0)),
+        *(BlockStart(1, Reasoning()), newer(1), BlockStop(1)),
+        *(BlockStart(2, ToolCall("c", "f")), newer(2), BlockStop(2)),
+    ) == [
+        *(delta_of(0, text=""), delta_of(0, **new), delta_of(0, text="a"), delta_of(0, **new)),
+        *(stop_of(0), delta_of(1, reasoningContent={"text": ""}), delta_of(1, **new), stop_of(1)),
+        {"contentBlockStart": {"contentBlockIndex": 2, "start": call}},
+        *(delta_of(2, **new), delta_of(2, toolUse={"input": "{}"}), stop_of(2)),
+    ]
+
+
+def test_half_a_character_before_a_delta_of_a_newer_kind_stays_a_text() -> None:
+    """The second half never comes: the text is written behind the delta."""
+    half = payload("contentBlockDelta", rb'{"contentBlockIndex":0,"delta":{"text":"\ud83d"}}')
+    body = b"".join([START, half, delta(0, newer=1), stop(0), end()])
+    transcoder = Transcoder("bedrock_converse", "bedrock_converse", verbatim=False)
+    again = decode([*transcoder.feed(body), *transcoder.close()], "bedrock_converse").events
+    assert again == decode([body], "bedrock_converse").events
+    assert TextDelta(0, "\ufffd") in again
 
 
 def test_tokens_are_always_written() -> None:
