@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 
 from msgspec import Struct, structs
 
@@ -41,6 +42,7 @@ from streamnorm._core.losses import Capabilities, Losses
 from streamnorm._core.losses.call_results import CallResults
 from streamnorm._core.losses.executed_calls import ExecutedCalls
 from streamnorm._core.losses.joined_text import Boundaries, WholeArguments
+from streamnorm._core.losses.lent_signatures import LentSignatures
 from streamnorm._core.losses.reducers import (
     Citations,
     DroppedCalls,
@@ -122,7 +124,8 @@ class Projector:
         self.vendor_fields = VendorFields(losses)
         self._metadata = MessageMetadata(capabilities, losses, self.vendor_fields)
         self._citations = Citations(capabilities, losses, self.vendor_fields, stored)
-        self._carriers = SignatureCarriers(capabilities, losses, stored)
+        self._lent = LentSignatures(capabilities, losses, stored)
+        self._carriers = SignatureCarriers(capabilities, losses, stored, self._lent)
         self._calls = ToolCalls(capabilities, losses)
         self._dropped_calls = DroppedCalls(capabilities, stored, self._calls)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
@@ -200,6 +203,7 @@ class Projector:
         if not (
             isinstance(event, (BlockStart, SignatureDelta))
             or (isinstance(event, BlockStop) and event.index in self._carriers.after)
+            or (isinstance(event, (JSONDelta, BlockStop)) and event.index in self._lent.calls)
         ):
             return self._pass(event)
         return [out for passed in self._carriers.push(event) for out in self._pass(passed)]
@@ -297,6 +301,8 @@ class Projector:
         """Return the start of a block and the events held for it."""
         state.started = True
         start, index = state.start, state.start.index
+        if self._lent.last is not None:
+            self._lent.start(start)
         delta = RefusalDelta if isinstance(start.block, Refusal) else TextDelta
         held: list[Event] = [
             delta(index, item.text()) if isinstance(item, TextBuffer) else item
@@ -411,6 +417,9 @@ class Projector:
             started = [] if state.started else self._emit_signature_only(state)
             if self._boundaries is not None:
                 self._boundaries.sign(event.index)
+            before = self.merged.get(event.index)
+            if before is not None and isinstance(self._states[before].start.block, Reasoning):
+                self._carriers.lend(event, state.start)  # readers find it on the reasoning
             return [*started, event]
         # A provider refuses a history whose thinking lacks its signature, hence a loss.
         self._losses.add("signature", type(state.start.block).__name__, "dropped")
@@ -460,9 +469,27 @@ class Projector:
             if arguments is None:
                 self.withdrawn_calls[event.index] = None
             rest = [JSONDelta(event.index, arguments)] if arguments else []
+        if event.index in self._lent.calls:
+            self._end_lent(event.index)
         if self._boundaries is not None:
             self._boundaries.stop(event.index, written=event.index not in self.withdrawn_calls)
         return [*rest, event]
+
+    def _end_lent(self, index: int) -> None:
+        """Forget the signature lent to a call, or lend it to the block behind a withdrawn call."""
+        is_withdrawn = index in self.withdrawn_calls
+        self._lent.stop(index, is_withdrawn=is_withdrawn)
+        if not is_withdrawn:
+            return
+        behind = [
+            state
+            for other in takewhile(lambda other: other != index, reversed(self._states))
+            if (state := self._states[other]).started
+            and not state.dropped
+            and other not in self.withdrawn_calls
+        ]
+        if behind:
+            self._lent.start(behind[-1].start, has_signature=behind[-1].ended)
 
     def _opaque(self, event: Opaque) -> list[Event]:
         state = self._states.get(event.index) if event.index is not None else None
@@ -482,7 +509,7 @@ class Projector:
         if event.choice and not self._target.choices:
             return []
         stop = self._metadata.stop(event)
-        if self._carriers.found or self._carriers.lent is not None:
+        if self._carriers.found or self._lent.last is not None:
             self._carriers.end()
         is_cut_short = stop.reason in CUT_SHORT
         # A token limit or a refusal explains the broken call to the client; any other reason would

@@ -26,6 +26,7 @@ from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     Event,
+    JSONDelta,
     MessageStart,
     MessageStop,
     SignatureDelta,
@@ -35,6 +36,7 @@ from streamnorm._core.events import (
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Capabilities, Losses, drop_signature
+from streamnorm._core.losses.lent_signatures import LentSignatures
 from streamnorm._core.text import SignatureCarrier, TextBuffer, mint_id, read_carrier, write_carrier
 from streamnorm.partial_json import decode_arguments
 
@@ -427,16 +429,13 @@ class SignatureCarriers(Struct, eq=False):
     it.  For a dialect that can sign only reasoning, an empty reasoning block carries it: before a
     call, which it names, since clients move reasoning before all calls; after a text.
 
-    Google's Interactions API signs the reasoning before a call instead.  Clients of a dialect that
-    signs calls may send no reasoning back: the first call behind it gets the signature.
-
     Attributes:
         target: Capabilities of the target.
         losses: Counter of `signature`: carried signatures whose call does not follow.
         stored: Counter of signatures that wait for their block, or for its end.
+        lent: Signatures of reasoning that a call behind it gets, too.
         after: Carriers to emit at the stop of their block, each with its signature.
         found: Carried signatures of later calls, by call id.
-        lent: Signature of the reasoning that was signed last, and its choice, until a block starts.
         starts: Starts of blocks whose signature needs a carrier.
         count: Number of carriers.
     """
@@ -444,9 +443,9 @@ class SignatureCarriers(Struct, eq=False):
     target: Capabilities
     losses: Losses
     stored: StoredBytes
+    lent: LentSignatures
     after: dict[int, tuple[list[Event], SignatureDelta]] = {}
     found: dict[str, SignatureCarrier] = {}
-    lent: tuple[SignatureDelta, int] | None = None
     starts: dict[int, BlockStart] = {}
     count: int = 0
 
@@ -454,25 +453,31 @@ class SignatureCarriers(Struct, eq=False):
         """Return an event, and the block that carries its signature if the target needs it."""
         match event:
             case BlockStart(index, block):
-                lent = self._take_lent(event)
                 is_written = self.target.choices or not event.choice
                 if is_written and isinstance(block, self._carried_types):
                     self.starts[index] = event
                 if isinstance(block, ToolCall):
-                    return self._start_call(event, block, lent)
+                    if self.lent.last is not None:
+                        self.lent.start(event, has_signature=ToolCall in self._carried_types)
+                    return self._start_call(event, block)
                 if isinstance(block, Image) and Image not in self.target.signed:
                     return [structs.replace(event, block=drop_signature(block, self.losses))]
                 # Google has no redacted thought: what is redacted for others is a signature there.
                 if isinstance(block, RedactedReasoning) and self._is_signature(block):
                     start = structs.replace(event, block=Reasoning())
                     return [start, SignatureDelta(index, block.data, block.issuer, block.id)]
+            case SignatureDelta() if not self.lent.accept_own(event):
+                return []
             case SignatureDelta(index) if index in self.starts:
                 self._pop_carrier(index)
                 self.stored.add(text_bytes(event.signature))
                 self.after[index] = self._carrier(self.starts[index], event), event
                 return []
+            case JSONDelta(index) if index in self.lent.calls:
+                return self.lent.push(event)
             case BlockStop(index):
-                return [event, *self._pop_carrier(index)]
+                passed = self.lent.push(event) if index in self.lent.calls else [event]
+                return [*passed, *self._pop_carrier(index)]
             case _:
                 pass
         return [event]
@@ -502,33 +507,8 @@ class SignatureCarriers(Struct, eq=False):
             return False
         if ToolCall not in self._carried_types and event.issuer != self.target.call_issuer:
             return False
-        self._drop_lent()
-        self.lent = event, start.choice
-        self.stored.add(text_bytes(event.signature))
+        self.lent.lend(event, start.choice)
         return Reasoning not in self.target.signed
-
-    def _take_lent(self, start: BlockStart) -> SignatureDelta | None:
-        """Return the signature of the reasoning directly before a call, if the call may need it."""
-        if self.lent is None:
-            return None
-        lent, choice = self.lent
-        call, compares = start.block, ToolCall in self._carried_types
-        needs = isinstance(call, ToolCall) and (compares or call.signature is None)
-        if not needs or choice != start.choice:
-            self._drop_lent()
-            return None
-        self.lent = None
-        self.stored.release(text_bytes(lent.signature))
-        return SignatureDelta(start.index, lent.signature, lent.issuer)
-
-    def _drop_lent(self) -> None:
-        """Forget the signature for a following call; count it as lost if it is nowhere else."""
-        if self.lent is None:
-            return
-        self.stored.release(text_bytes(self.lent[0].signature))
-        self.lent = None
-        if Reasoning not in self.target.signed:
-            self.losses.add("signature", "Reasoning", "dropped")
 
     def _pop_carrier(self, index: int) -> list[Event]:
         """Remove and return the events that carry a block's signature; [] if there are none."""
@@ -540,27 +520,21 @@ class SignatureCarriers(Struct, eq=False):
 
     def end(self) -> None:
         """Count each carried signature whose tool call did not follow as lost."""
-        self._drop_lent()
+        self.lent.drop_last()
         for _ in range(len(self.found)):
             self.losses.add("signature", "ToolCall", "dropped")
         self.found.clear()
 
-    def _start_call(
-        self, event: BlockStart, call: ToolCall, lent: SignatureDelta | None
-    ) -> list[Event]:
-        is_carried = isinstance(call, self._carried_types)
-        own = call.signature, call.issuer
-        if is_carried and lent is not None and own == (lent.signature, lent.issuer):
-            # The reasoning has it already: both were written for clients that send one of them.
-            return [structs.replace(event, block=_without_signature(call))]
-        signed = None if is_carried else lent
+    def _start_call(self, event: BlockStart, call: ToolCall) -> list[Event]:
+        signed = None
         if (found := self.found.pop(call.id, None)) is not None:
             self.stored.release(text_bytes(found.signature))
             signed = SignatureDelta(event.index, found.signature, found.issuer)
         if call.signature is not None:
             signed = SignatureDelta(event.index, call.signature, call.issuer)
             event = structs.replace(event, block=_without_signature(call))
-        if signed is None:
+        # The reasoning may have it already: both were written for clients that send one of them.
+        if signed is None or not self.lent.accept_own(signed):
             return [event]
         is_open = event.index in self.starts
         return [*self._carrier(event, signed), event] if is_open else [event, signed]

@@ -17,6 +17,7 @@ from streamnorm import (
     Reasoning,
     ReasoningDelta,
     RedactedReasoning,
+    ServerToolCall,
     SignatureDelta,
     Text,
     TextDelta,
@@ -243,6 +244,91 @@ def test_call_has_its_own_signature_and_none_of_another_choice_or_vendor() -> No
     foreign = thought(hm, SignatureDelta(0, "s", "anthropic"))
     unsigned = call(1, block=UNSIGNED)
     assert projected(*foreign, *unsigned, **chat) == ([*thought(hm), *unsigned], lost)
+
+
+def test_signature_in_a_delta_of_a_call_replaces_the_signature_of_the_reasoning() -> None:
+    chat = {"to": "openai_chat", "reasoning": "reasoning"}
+    hm = ReasoningDelta(0, "Hm.")
+    own = call(1, SignatureDelta(1, "s.2", "google"), JSONDelta(1, "{}"), block=UNSIGNED)
+    assert projected(*thought(hm, PROOF), *own, to="gemini") == ([*thought(hm, PROOF), *own], [])
+    assert projected(*thought(hm, PROOF), *own, **chat) == (
+        [*thought(hm), *own],
+        ["signature Reasoning"],
+    )
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_signature_that_reasoning_and_call_share_is_written_once(*, late: bool) -> None:
+    hm = ReasoningDelta(0, "Hm.")
+    signature, arguments = SignatureDelta(1, "s.1", "google"), JSONDelta(1, "{}")
+    deltas = (arguments, signature) if late else (signature, arguments)
+    body = [*thought(hm, PROOF), *call(1, *deltas, block=UNSIGNED)]
+    signed = call(1, signature, arguments, block=UNSIGNED)
+    plain = call(1, arguments, block=UNSIGNED)
+    assert projected(*body, to="gemini") == ([*thought(hm, PROOF), *signed], [])
+    assert projected(*body, to="openai_chat", reasoning="reasoning") == (
+        [*thought(hm), *signed],
+        [],
+    )
+    for dialect in SIGNS_REASONING:
+        assert projected(*body, to=dialect) == ([*thought(hm, PROOF), *plain], [])
+
+
+def test_signature_that_reasoning_and_start_of_a_call_share_is_not_lost() -> None:
+    hm = ReasoningDelta(0, "Hm.")
+    body = [*thought(hm, PROOF), *call(1)]
+    signed = call(1, SignatureDelta(1, "s.1", "google"), block=UNSIGNED)
+    assert projected(*body, to="openai_chat", reasoning="reasoning") == (
+        [*thought(hm), *signed],
+        [],
+    )
+
+
+BROKEN = call(1, JSONDelta(1, "["), block=ToolCall("b", "f"))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [BlockStart(1, Text()), BlockStop(1)],
+        BROKEN,
+        [BlockStart(1, ServerToolCall("s", "f", kind="toolCall")), JSONDelta(1, "["), BlockStop(1)],
+    ],
+    ids=["empty text", "withdrawn call", "withdrawn server call"],
+)
+def test_block_that_is_not_written_separates_no_call_from_its_reasoning(
+    between: list[Event],
+) -> None:
+    body = [*thought(PROOF), *between, *call(2, JSONDelta(2, "{}"), block=UNSIGNED)]
+    signed = [SignatureDelta(1, "s.1", "google"), JSONDelta(1, "{}")]
+    written = [*thought(PROOF), *call(1, *signed, block=UNSIGNED)]
+    events, _ = project([*BEGIN, *body, MessageStop("max_tokens")], "gemini")
+    assert events[len(BEGIN) : -1] == written
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_signature_of_a_withdrawn_call_is_of_the_open_call_behind_it(*, own: bool) -> None:
+    signature = SignatureDelta(3, "s.2", "google")
+    start, *rest = call(3, *([signature] if own else []), JSONDelta(3, "{}"), block=UNSIGNED)
+    empty: list[Event] = [BlockStart(2, Text()), BlockStop(2)]
+    body = [*thought(PROOF), *BROKEN[:-1], *empty, start, *rest[:-2], BROKEN[-1], *rest[-2:]]
+    signed = [SignatureDelta(1, "s.2" if own else "s.1", "google"), JSONDelta(1, "{}")]
+    events, _ = project([*BEGIN, *body, MessageStop("max_tokens")], "gemini")
+    assert events[len(BEGIN) : -1] == [*thought(PROOF), *call(1, *signed, block=UNSIGNED)]
+
+
+def test_signature_without_text_that_readers_find_on_the_reasoning_is_of_the_call_too() -> None:
+    hm = ReasoningDelta(0, "Hm.")
+    bare: list[Event] = [
+        *(BlockStart(1, Text()), SignatureDelta(1, "s.1", "google"), BlockStop(1)),
+    ]
+    signed = call(1, SignatureDelta(1, "s.1", "google"), block=UNSIGNED)
+    written = [*thought(hm, PROOF), *signed]
+    assert projected(*thought(hm), *bare, *call(2, block=UNSIGNED), to="gemini") == (
+        written,
+        ["boundaries Reasoning"],
+    )
+    assert projected(*written, to="gemini") == (written, [])
 
 
 def test_dropped_choice_has_no_carriers() -> None:

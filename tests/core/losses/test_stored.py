@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import (
-    Block,
     BlockStart,
     BlockStop,
     Citation,
@@ -82,13 +81,25 @@ def test_signature_that_a_block_after_its_own_carries() -> None:
 
 
 @pytest.mark.parametrize("to", ["gemini", "openai_chat"])
-@pytest.mark.parametrize("block", [Text(), ToolCall("c", "f")], ids=["text", "call"])
-def test_signature_of_reasoning_until_the_block_behind_it(block: Block, to: str) -> None:
+def test_signature_of_reasoning_until_the_block_behind_it(to: str) -> None:
     events: list[Event] = [
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), SignatureDelta(0, "s.1", "google")),
-        *(BlockStop(0), BlockStart(1, block), BlockStop(1)),
+        *(BlockStop(0), BlockStart(1, Text()), TextDelta(1, "a"), BlockStop(1)),
     ]
-    assert stored_after(events, to) == [0, 0, 3, 3, 0, 0]
+    assert stored_after(events, to) == [0, 0, 3, 3, 3, 0, 0]
+
+
+@pytest.mark.parametrize("to", ["gemini", "openai_chat", "anthropic"])
+@pytest.mark.parametrize("own", ["s.1", "other"])
+def test_signature_of_reasoning_until_the_call_behind_it_stops(own: str, to: str) -> None:
+    """The call may repeat it at any time."""
+    events: list[Event] = [
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), SignatureDelta(0, "s.1", "google")),
+        *(BlockStop(0), BlockStart(1, ToolCall("c", "f")), SignatureDelta(1, own, "google")),
+        BlockStop(1),
+    ]
+    carried = len(own) if to == "anthropic" and own != "s.1" else 0
+    assert stored_after(events, to) == [0, 0, 3, 3, 3, 3 + carried, 0]
 
 
 def test_signature_of_a_call_that_follows() -> None:
