@@ -1,12 +1,12 @@
 """The fast path: consecutive deltas of open blocks are forwarded as text, without events.
 
-Nearly every frame of a stream extends an open block and does nothing else.  Each frame is
-therefore offered to the room's `DeltaRun` first; frames that it refuses are read in full
-(`Decoder.read_raw`).  Both paths produce the same events and bytes under every chunking.
+Nearly every frame of a stream extends an open block and does nothing else.  Each read is
+therefore offered to the room's `DeltaRun` first; what it refuses is split into frames, and these
+are read in full (`Decoder.read_raw`).  Both paths produce the same events and bytes under every
+chunking.
 
-A run has two consumers: `Decoder.feed` creates events from the texts; a `DeltaForwarder`
-appends them to the message and, unless the original bytes are passed on, writes them in
-the target dialect.
+A run has two consumers: `DeltaEvents` makes events of the texts; a `DeltaForwarder` appends them
+to the message and, unless the original bytes are passed on, writes them in the target dialect.
 """
 
 from __future__ import annotations
@@ -296,8 +296,10 @@ class DeltaRun(ABC):
             if not self.framing.unfinished_bytes:
                 consumer.skip()
             return b""
+        delta, append, fresh, write = consumer.sinks
         try:
-            _, append, fresh, write = consumer.select(self.delta)
+            if (current := self.delta) is not delta:
+                delta, append, fresh, write = consumer.select(current)
             if append is not None:
                 if len(fresh) < BATCH and len(text) <= LONG_CHARS:
                     fresh.append(text)
