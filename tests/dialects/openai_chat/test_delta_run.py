@@ -165,6 +165,18 @@ def test_usage_in_each_chunk_follows_its_text(field: str) -> None:
     assert reading.on_run == [0, 0, 1, 1, 1]
 
 
+def test_unknown_field_of_usage_that_changes_is_read_in_full() -> None:
+    def counted(text: str, cost: float) -> bytes:
+        return chunk({"content": text}, usage={"completion_tokens": 1, "cost": cost})
+
+    reading = read(content("a"), counted("b", 0.5), counted("c", 0.5), counted("d", 0.75))
+    assert reading.on_run == [0, 0, 1, 0]
+    assert reading.events[-1] == [
+        TextDelta(0, "d"),
+        UsageUpdate(Usage(output_tokens=1, extra={"cost": 0.75})),
+    ]
+
+
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
 def test_usage_that_nests_too_deep_is_refused(field: str) -> None:
     limits = Limits(max_json_depth=4)
