@@ -140,6 +140,88 @@ def test_sound_without_an_id_cannot_go_back() -> None:
     assert chat.dump("openai_chat").body["messages"][1] == {"role": "assistant", "content": "Hi"}
 
 
+SOUND = {"type": "audio", "data": "aGk=", "mime_type": "audio/wav"}
+SAYING = {"type": "text", "text": "Hi"}
+FILM = {"type": "video", "uri": "https://a.org/v"}
+SPOKEN_CALL = {"type": "function_call", "id": "c1", "name": "f", "arguments": {}}
+
+
+def interaction(contents: list[Any], steps: list[Any]) -> dict[str, Any]:
+    output = {"type": "model_output", "content": contents}
+    fields = {"id": "v1", "object": "interaction", "model": "gemini-3-pro"}
+    return {**fields, "status": "completed", "steps": [output, *steps]}
+
+
+def interaction_stream(contents: list[Any], steps: list[Any]) -> bytes:
+    """Return the stream of an interaction: contents as deltas, and whole steps."""
+    start = {"id": "v1", "status": "in_progress", "model": "gemini-3-pro"}
+    events: list[dict[str, Any]] = [
+        {"event_type": "interaction.created", "interaction": start},
+        {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
+        *({"event_type": "step.delta", "index": 0, "delta": content} for content in contents),
+        {"event_type": "step.stop", "index": 0},
+    ]
+    for index, step in enumerate(steps, 1):
+        events.append({"event_type": "step.start", "index": index, "step": step})
+        events.append({"event_type": "step.stop", "index": index})
+    completed = {**start, "status": "completed"}
+    events.append({"event_type": "interaction.completed", "interaction": completed})
+    frames = [f"event: {event['event_type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+    return "".join([*frames, "event: done\ndata: [DONE]\n\n"]).encode()
+
+
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize(
+    ("contents", "steps"),
+    [
+        ([SOUND], []),
+        ([SAYING, SOUND], []),
+        ([SOUND, SAYING], []),
+        ([SOUND, FILM], []),
+        ([SOUND], [SPOKEN_CALL]),
+        ([{"type": "audio", "data": "no Base64", "rate": 24000}], []),
+    ],
+    ids=["alone", "behind text", "before text", "film", "before a call", "broken"],
+)
+def test_sound_of_an_interaction_goes_back_as_it_came(
+    contents: list[Any], steps: list[Any], is_stream: bool
+) -> None:
+    """google-genai's `ModelOutputStep.content` may hold sound and video in the history, too."""
+    chat = begun()
+    if is_stream:
+        with chat.append_stream(dialect="gemini_interactions") as answer:
+            answer.feed(interaction_stream(contents, steps))
+    else:
+        chat.append(interaction(contents, steps))
+    if steps:
+        chat.append_tool_result("c1", "5")
+    chat.append(SAID)
+    files = sum(content["type"] != "text" for content in contents)
+    for known in (chat, Conversation.from_json(chat.to_json())):
+        made = known.dump("gemini_interactions")
+        output = {"type": "model_output", "content": contents}
+        assert made.body["input"][1 : 2 + len(steps)] == [output, *steps]
+        assert made.losses == ()
+        for other in ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse"):
+            lost = [loss for loss in known.dump(other).losses if loss.feature == "opaque_block"]
+            assert sum(loss.count for loss in lost) == files
+
+
+def test_data_beside_the_content_of_an_interaction_is_no_content() -> None:
+    """An event that only has the name of a content, and data of another dialect, stay behind."""
+    others = [
+        Opaque("gemini_interactions", "audio", '{"event_type":"audio"}'),
+        Opaque("gemini_interactions", "metadata", '{"type":"metadata"}'),
+        Opaque("gemini", "audio", '{"type":"audio"}'),
+    ]
+    chat = begun()
+    events = [MessageStart("v1"), *others, *message_events(Message(blocks=(Text("Hi"),)))[1:]]
+    with chat.append_stream(dialect="gemini_interactions") as answer:
+        for event in [*events, MessageStop("end_turn")]:
+            answer.push(event)
+    assert chat.messages[1].blocks == (Text("Hi"),)
+
+
 IMAGES = [
     {"type": "image_url", "index": number, "image_url": {"url": f"data:image/png;base64,{data}"}}
     for number, data in enumerate(("aQ==", "ag=="))

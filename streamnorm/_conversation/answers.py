@@ -12,8 +12,10 @@ from msgspec import structs
 from streamnorm._core.blocks import (
     Block,
     InputBlock,
+    OpaqueBlock,
     ServerToolCall,
     ServerToolResult,
+    Text,
     ToolCall,
     ToolResult,
 )
@@ -21,7 +23,7 @@ from streamnorm._core.bodies.request import InputMessage, Reply, Role, Source
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.codec import Decoder
 from streamnorm._core.errors import EncodeError, LocalProtocolError, TruncatedStream
-from streamnorm._core.events import Event, StreamError
+from streamnorm._core.events import Event, Opaque, StreamError
 from streamnorm._core.failures import as_exception
 from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.losses import Losses
@@ -54,6 +56,7 @@ def answer_messages(message: Message, dialect: str | None) -> list[InputMessage]
     )
     if codec.executed_call is not None:
         blocks = _with_executed_calls(blocks, codec.executed_call)
+    blocks = _with_opaque_content(blocks, message.opaque, codec.opaque_content)
     fields = codec.message_fields(message)
     own = {known.name: fields} if fields else None
     messages: list[InputMessage] = []
@@ -95,6 +98,31 @@ def _with_executed_calls(
         else block
         for block in blocks
     )
+
+
+def _with_opaque_content(
+    blocks: tuple[InputBlock, ...],
+    opaque: Iterable[Opaque],
+    convert: Callable[[Opaque], OpaqueBlock | None],
+) -> tuple[InputBlock, ...]:
+    """Return blocks with the content among the opaque data of their answer, as blocks.
+
+    Content of a block stands behind the block.  Content without a block stands before the first
+    text or call, since content that comes behind a text in one item has the text's index.
+    """
+    contents: dict[int | None, list[InputBlock]] = {}
+    for event in opaque:
+        content = convert(event)
+        if content is not None:
+            contents.setdefault(event.index, []).append(content)
+    if not contents:
+        return blocks
+    placed: list[InputBlock] = []
+    for number, block in enumerate(blocks):
+        if isinstance(block, Text | ToolCall):
+            placed += contents.pop(None, ())
+        placed += [block, *contents.pop(number, ())]
+    return (*placed, *contents.pop(None, ()))
 
 
 class StreamedAnswer:

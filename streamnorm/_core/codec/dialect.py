@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
+from streamnorm._core.blocks import OpaqueBlock, ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.chats import HistoryItem
 from streamnorm._core.bodies.fields import require_count
@@ -27,7 +27,7 @@ from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Cloud, Endpoints, Route
 from streamnorm._core.codec.framing import SSE, BodyFormat, Framing
 from streamnorm._core.codec.stored_answers import StoredAnswers
-from streamnorm._core.events import Event, StreamError
+from streamnorm._core.events import Event, Opaque, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, Losses, OnLoss, OnNote
 from streamnorm._core.messages import Message
@@ -136,6 +136,8 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
             differ.
         message_fields: Function from an answer to fields of the message that it is in a later
             request, beside those of its blocks.
+        opaque_content: Function from opaque data of an answer to the block that it is in a later
+            request; None if the data is no content.
         executed_call: Function from a call of a function that the vendor has executed itself, and
             its result, to the call in a later request; None if the vendor executes no such calls.
         count: Reader and writer of token counts; None if the dialect has none.
@@ -158,6 +160,7 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
     fit_body: Callable[[dict[str, Any], WriteContext], dict[str, Any]] = lambda body, _: body
     answer_fields: dict[str, str] = {}
     message_fields: Callable[[Message], dict[str, Any]] = lambda _: {}
+    opaque_content: Callable[[Opaque], OpaqueBlock | None] = lambda _: None
     executed_call: Callable[[ToolCall, ServerToolResult], ServerToolCall] | None = None
     count: CountCodec | None = None
     models: ModelsCodec | None = None

@@ -7,6 +7,7 @@ steps) and `tools.py`; `response.py` holds whole interactions.
 from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.gemini_interactions.body.content import opaque_content
 from streamnorm.dialects.gemini_interactions.body.messages import executed_call
 from streamnorm.dialects.gemini_interactions.body.request import (
     REQUEST_CAPABILITIES,
@@ -32,6 +33,7 @@ CODEC = BodyCodec(
     read_response=read_response,
     write_response=write_response,
     revise_response=revise_response,
+    opaque_content=opaque_content,
     executed_call=executed_call,
     models=MODELS,
     echoed_fields=echoed_fields,

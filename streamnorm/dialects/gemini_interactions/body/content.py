@@ -29,7 +29,8 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.files import base64_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
-from streamnorm._core.json import compact, is_object, json_value
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import compact, is_object, json_value, object_in, string_of
 from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.text import TextOffsets
 from streamnorm.dialects.gemini_interactions.content import (
@@ -145,6 +146,19 @@ def _take_detail(unknown: dict[str, Any]) -> str | None:
     if detail is not None:
         del unknown["resolution"]
     return detail
+
+
+def opaque_content(event: Opaque) -> OpaqueBlock | None:
+    """Return a file of an answer that has no unified block, such as sound, as a content.
+
+    None if the event is no file.  The content stays as it came: a stream may have a sound in
+    several deltas, each of which is a content of its own.
+    """
+    is_file = event.dialect == DIALECT and event.name in _KINDS
+    # An event that is no delta has a name, and no `type`.
+    if not is_file or string_of(object_in(event.data), "type") != event.name:
+        return None
+    return OpaqueBlock(DIALECT, event.name, event.data)
 
 
 # Writing
