@@ -225,7 +225,7 @@ class DeltaRun(ABC):
             return
         prefix, end = self.prefix, self.event_end
         self.text_of = self._text_of_lines
-        self.forward = _forwarder(self, self._lines, self._text_of_event, self._leave_lines)
+        self.forward = _forwarder(self, self._lines, self._event_reader(), self._leave_lines)
         if has_templates:
             self.text_of = templates.text_reader(self, prefix, b"", self._text_of_lines)
             forward = templates.compiled_forwarder(self, prefix, end, self.forward)
@@ -266,17 +266,21 @@ class DeltaRun(ABC):
             return None
         return self.decode(payload)
 
-    def _text_of_event(self, event: bytes) -> str | None:
-        """Return the result of `_text_of_lines` for lines with a blank line at their end."""
-        start, size = len(self.prefix), len(self.event_end)
-        payload = event[start:-size]
-        if event[:start] != self.prefix or event[-size:] != self.event_end:
-            return None
-        if _LF in payload or _CR in payload:
-            return None
-        text = self.decode(payload)
-        self.has_refused = text is None
-        return text
+    def _event_reader(self) -> ReadText:
+        """Return a function that does what `_text_of_lines` does, for events with a blank line."""
+        prefix, start, behind = self.prefix, len(self.prefix), -len(self.event_end)
+        decode = self.decode
+
+        def read(event: bytes) -> str | None:
+            payload = event[start:behind]
+            if event[:start] != prefix or _LF in payload or _CR in payload:
+                return None
+            text = decode(payload)
+            if text is None:
+                self.has_refused = True
+            return text
+
+        return read
 
     def _leave_lines(self, data: bytes, out: list[Any], consumer: Consumer) -> bytes:
         """Return a read whose first event cannot be decoded, or does not end as others did."""
@@ -499,7 +503,7 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
     Args:
         run: The run.
         framing: Its framing.
-        read: Reads an event, its blank line included.
+        read: Reads an event that ends with a blank line.
         otherwise: Forwards the events from the first on that is not read.
     """
     prefix, event_end = run.prefix, run.event_end
