@@ -12,7 +12,7 @@ from _pytest.runner import runtestprotocol
 from coverage import Coverage
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import none
-from support.file_scheduling import FileScheduling, spread_waiting_files
+from support.file_scheduling import FileScheduling
 from xdist.remote import Producer
 
 pytest_plugins = ["pytester"]
@@ -47,12 +47,6 @@ _register("release", 500)
 _register("fixed", 40, fixed=True)
 _register("quick", 20, fixed=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Spread what waits over the whole run, where several workers share it."""
-    if hasattr(config, "workerinput"):
-        spread_waiting_files(items)
 
 
 def pytest_collection_finish() -> None:

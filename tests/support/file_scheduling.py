@@ -3,39 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import SupportsIndex
 
-import pytest
-from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-__all__ = ["FileScheduling", "spread_waiting_files"]
-
-_TESTS = Path(__file__).parents[1]
-# Folders whose tests wait for processes, sockets and times for most of their time.
-_WAITING = frozenset({"cli", "gateway", "log", "testing"})
-
-
-def spread_waiting_files(items: list[pytest.Item]) -> None:
-    """Order the files so that those that wait are spread evenly among those that compute.
-
-    Some files in the folder of all tests take long, and would run alone at the end: they are the
-    first of theirs.
-    """
-    waiting: dict[Path, None] = {}
-    computing: dict[Path, None] = {}
-    paths = sorted({item.path for item in items})
-    for path in sorted(paths, key=lambda path: path.parent != _TESTS):
-        is_waiting = path.relative_to(_TESTS).parts[0] in _WAITING
-        (waiting if is_waiting else computing)[path] = None
-    places = {
-        path: place / len(files)
-        for files in (waiting, computing)
-        for place, path in enumerate(files)
-    }
-    items.sort(key=lambda item: places[item.path])
+__all__ = ["FileScheduling"]
 
 
 class _Names(list[str]):
@@ -52,13 +25,8 @@ class _Names(list[str]):
 class FileScheduling(LoadFileScheduling):
     """`--dist loadfile` whose work for a test does not grow with the number of tests.
 
-    With 60,000 tests the original takes half a minute of the process that distributes them.  Files
-    are distributed in the order of the collection.
+    With 60,000 tests the original takes half a minute of the process that distributes them.
     """
-
-    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
-        super().__init__(config, log)
-        config.option.loadscopereorder = False
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
         super().add_node_collection(node, collection)
