@@ -207,6 +207,18 @@ def test_sound_of_an_interaction_goes_back_as_it_came(
             assert sum(loss.count for loss in lost) == files
 
 
+def test_sound_of_an_interaction_stands_behind_the_thought_before_it() -> None:
+    thought = {"type": "thought", "signature": "c2ln", "summary": [SAYING]}
+    answer = interaction([SOUND], [])
+    answer["steps"].insert(0, thought)
+    chat = begun()
+    chat.append(answer)
+    chat.append(SAID)
+    made = chat.dump("gemini_interactions")
+    assert made.body["input"][1:3] == [thought, {"type": "model_output", "content": [SOUND]}]
+    assert made.losses == ()
+
+
 def test_data_beside_the_content_of_an_interaction_is_no_content() -> None:
     """An event that only has the name of a content, and data of another dialect, stay behind."""
     others = [

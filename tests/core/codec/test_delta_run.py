@@ -26,8 +26,7 @@ from streamnorm import (
     Transcoder,
     Truncated,
 )
-from streamnorm._core.codec import Decoder, DeltaEvents, DeltaForwarder, DeltaRun
-from streamnorm._core.errors import LimitExceeded
+from streamnorm._core.codec import Decoder, DeltaForwarder, DeltaRun
 from streamnorm.sse import SSEDecoder
 
 NAMES = [
@@ -426,12 +425,6 @@ def test_sinks_of_a_block_serve_it_until_something_else_happens_to_it() -> None:
     forwarder.invalidate([BlockStop(0)])
     run.forward_frames(list(frames), 0, [], forwarder)
     assert sinks.asked == [0, 1, 0, 1]
-
-
-def test_events_have_no_limit() -> None:
-    error = LimitExceeded("full", limit="room")
-    with pytest.raises(LimitExceeded, match="full"):
-        DeltaEvents(NumberedRun(), []).fail(error)
 
 
 class CountingRun(NumberedRun):

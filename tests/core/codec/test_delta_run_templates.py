@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from streamnorm import TextDelta
-from streamnorm._core.codec import DeltaRun
+from streamnorm._core.codec import DeltaEvents, DeltaRun
 from streamnorm._core.codec.templates import (
     PROBED_COUNTS,
     CountPair,
@@ -17,6 +17,7 @@ from streamnorm._core.codec.templates import (
     Templates,
     learn_template,
 )
+from streamnorm._core.errors import LimitExceeded
 
 PADDING = re.compile(rb'"p":"([a-zA-Z0-9]*)"')
 
@@ -32,6 +33,11 @@ class Run(DeltaRun):
 
     def decode(self, payload: bytes) -> str | None:
         return None
+
+
+def test_events_have_no_limit() -> None:
+    with pytest.raises(LimitExceeded, match="full"):
+        DeltaEvents(Run(), []).fail(LimitExceeded("full", limit="room"))
 
 
 def refuse(data: bytes) -> None:
