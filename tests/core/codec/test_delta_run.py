@@ -317,6 +317,8 @@ def test_read_is_forwarded_without_splitting_it(end: bytes, *, is_one: bool) -> 
         b"dato",
         b"dato: 0ab",
         b"data: 0ab\n\r",
+        b"data: \nid: 7",
+        b"data: 0ab\ni",
         b"data: 0ab\ndata: 0cd\n",
         b"data: 0ab\r",
         b"data: 0ab\r\n\n",
