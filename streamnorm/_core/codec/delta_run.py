@@ -143,6 +143,7 @@ class DeltaRun(ABC):
         self._lines = _NO_FRAMING
         self._payloads: PayloadSplitter | None = None
         self._text_of_read: ReadText = _read_nothing  # of such a framing
+        self._decoding: Forward | None = None  # what `_forward_lines` calls
         self.event_end = _EVENT_END
         self._templates = Templates(takes_fresh=self.takes_fresh)
         self._read_payload: ReadText | None = None  # of the templates
@@ -224,15 +225,25 @@ class DeltaRun(ABC):
             self.forward = self._forward_payload
             return
         prefix, end = self.prefix, self.event_end
-        self.text_of = self._text_of_lines
-        self.forward = _forwarder(self, self._lines, self._event_reader(), self._leave_lines)
+        self._decoding = None
+        self.text_of, self.forward = self._text_of_lines, self._forward_lines
         if has_templates:
             self.text_of = templates.text_reader(self, prefix, b"", self._text_of_lines)
-            forward = templates.compiled_forwarder(self, prefix, end, self.forward)
+            forward = templates.compiled_forwarder(self, prefix, end, self._forward_lines)
             if forward is None:
                 read = templates.text_reader(self, prefix, end, _read_nothing)
-                forward = _forwarder(self, self._lines, read, self.forward)
+                forward = _forwarder(self, self._lines, read, self._forward_lines)
             self.forward = forward
+
+    def _forward_lines(self, data: bytes, out: list[Any], consumer: Consumer) -> bytes:
+        """Forward the events of a read by decoding them."""
+        forward = self._decoding
+        if forward is None:  # most streams need it for a few events: it takes a kilobyte
+            forward = _forwarder(self, self._lines, self._event_reader(), self._leave_lines)
+            self._decoding = forward
+            if self._templates.last is None:
+                self.forward = forward
+        return forward(data, out, consumer)
 
     def allow_templates(self) -> None:
         """Allow some more templates to be learned, since a block has started."""
@@ -253,7 +264,7 @@ class DeltaRun(ABC):
     def close(self) -> None:
         """Release the functions that refer to the run, so that it is freed with its decoder."""
         self.text_of = self._text_of_read = _read_nothing
-        self.forward = _leave
+        self.forward, self._decoding = _leave, None
         self._read_payload = None
 
     def _text_of_lines(self, raw: bytes) -> str | None:
