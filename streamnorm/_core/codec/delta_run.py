@@ -279,15 +279,14 @@ class DeltaRun(ABC):
 
     def _event_reader(self) -> ReadText:
         """Return a function that does what `_text_of_lines` does, for events with a blank line."""
-        prefix, start, behind = self.prefix, len(self.prefix), -len(self.event_end)
-        decode = self.decode
+        decode, prefix = self.decode, self.prefix
+        start, behind = len(prefix), -len(self.event_end)
 
         def read(event: bytes) -> str | None:
             payload = event[start:behind]
             if event[:start] != prefix or _LF in payload or _CR in payload:
                 return None
-            text = decode(payload)
-            if text is None:
+            if (text := decode(payload)) is None:
                 self.has_refused = True
             return text
 
@@ -332,8 +331,7 @@ class DeltaRun(ABC):
         """Forward frames, from `position` on, that only append text to open blocks.
 
         Returns:
-            The index of the first frame that must be read in full, or behind the one whose text
-            exceeds a limit.
+            The index behind them, or behind the one whose text exceeds a limit.
         """
         self.reads_are_events = len(frames) < 2
         if self.has_refused:
