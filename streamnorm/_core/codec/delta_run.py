@@ -70,7 +70,7 @@ def part_of(delta: Delta) -> int:
 
 
 class Consumer(Protocol):
-    """What the texts of a run are passed to.
+    """Receiver of the texts of a run.
 
     Attributes:
         sinks: Sinks of the block and part whose text came last.
@@ -91,7 +91,7 @@ class Consumer(Protocol):
         ...
 
     def fail(self, error: LimitExceeded) -> object:
-        """Take the error of sinks whose limit the last text exceeds."""
+        """Store the error of a text that exceeded a limit."""
         ...
 
 
@@ -229,7 +229,7 @@ class DeltaRun(ABC):
         self.text_of, self.forward = self._text_of_lines, self._forward_lines
         if has_templates:
             self.text_of = templates.text_reader(self, prefix, b"", self._text_of_lines)
-            forward = templates.compiled_forwarder(self, prefix, end, self._forward_lines)
+            forward = templates.make_forwarder(self, prefix, end, self._forward_lines)
             if forward is None:
                 read = templates.text_reader(self, prefix, end, _read_nothing)
                 forward = _forwarder(self, self._lines, read, self._forward_lines)
@@ -511,7 +511,7 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
 
     Args:
         run: The run.
-        framing: Its framing.
+        framing: Framing of the stream.
         read: Reads an event that ends with a blank line.
         otherwise: Forwards the events from the first on that is not read.
     """

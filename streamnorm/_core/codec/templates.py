@@ -177,7 +177,7 @@ class Templates:
             ValueError: There is no template.
         """
         if kernel.TemplateReader is not None:
-            return self._compiled(kernel.TemplateReader, run, before, behind, otherwise).read
+            return self._make_reader(kernel.TemplateReader, run, before, behind, otherwise).read
         last = self._require_last()
         numbers = run.numbers if last.end else None
         ending = (last.end or last.tail) + behind
@@ -236,7 +236,7 @@ class Templates:
 
         return read
 
-    def compiled_forwarder(
+    def make_forwarder(
         self, run: DeltaRun, prefix: bytes, event_end: bytes, otherwise: Forward
     ) -> Forward | None:
         """Return the kernel's function that forwards the events of a read; None without it.
@@ -250,12 +250,11 @@ class Templates:
         Raises:
             ValueError: There is no template.
         """
-        if kernel.TemplateReader is None:
+        if (make := kernel.TemplateReader) is None:
             return None
-        make = kernel.TemplateReader
-        return self._compiled(make, run, prefix, event_end, otherwise, run.framing).forward
+        return self._make_reader(make, run, prefix, event_end, otherwise, run.framing).forward
 
-    def _compiled(
+    def _make_reader(
         self,
         make: type[_kernel.TemplateReader],
         run: DeltaRun,
@@ -291,7 +290,7 @@ def _end_finder(
 
     Args:
         template: A template with more than padding behind the text.
-        start: Where the text starts.
+        start: Offset of the text.
         numbers: Numbers or ids of the events; None if they have none.
     """
     middle, skip, tail = template.middle, len(template.middle), template.tail
