@@ -146,7 +146,6 @@ class DeltaRun(ABC):
         self._decoding: Forward | None = None  # what `_forward_lines` calls
         self.event_end = _EVENT_END
         self._templates = Templates(takes_fresh=self.takes_fresh)
-        self._read_payload: ReadText | None = None  # of the templates
         self._attempts_left = 0  # templates that may still be learned
         self.can_learn = False
 
@@ -210,7 +209,6 @@ class DeltaRun(ABC):
             return
         templates = self._templates
         templates.add(template, delta, extend, fresh, takes_inner=takes_inner)
-        self._read_payload = templates.text_reader(self, b"", b"", _read_nothing)
         self._choose_readers()
 
     def _choose_readers(self) -> None:
@@ -226,14 +224,16 @@ class DeltaRun(ABC):
             return
         prefix, end = self.prefix, self.event_end
         self._decoding = None
-        self.text_of, self.forward = self._text_of_lines, self._forward_lines
+        text_of, forward = self.text_of, self.forward = self._text_of_lines, self._forward_lines
         if has_templates:
-            self.text_of = templates.text_reader(self, prefix, b"", self._text_of_lines)
-            forward = templates.make_forwarder(self, prefix, end, self._forward_lines)
-            if forward is None:
+            readers = templates.event_readers(self, end, text_of, forward)
+            if readers is None:
                 read = templates.text_reader(self, prefix, end, _read_nothing)
-                forward = _forwarder(self, self._lines, read, self._forward_lines)
-            self.forward = forward
+                readers = (
+                    templates.text_reader(self, prefix, b"", text_of),
+                    _forwarder(self, self._lines, read, forward),
+                )
+            self.text_of, self.forward = readers
 
     def _forward_lines(self, data: bytes, out: list[Any], consumer: Consumer) -> bytes:
         """Forward the events of a read by decoding them."""
@@ -253,7 +253,6 @@ class DeltaRun(ABC):
         """Discard the templates, so that payloads are decoded until a template is added."""
         if self._templates.last is not None:
             self._templates.clear()
-            self._read_payload = None
             self._choose_readers()
 
     def renew_templates(self) -> None:
@@ -265,7 +264,6 @@ class DeltaRun(ABC):
         """Release the functions that refer to the run, so that it is freed with its decoder."""
         self.text_of = self._text_of_read = _read_nothing
         self.forward, self._decoding = _leave, None
-        self._read_payload = None
 
     def _text_of_lines(self, raw: bytes) -> str | None:
         """Return the text that an event's lines append; None if the event needs the slow path."""
@@ -337,13 +335,13 @@ class DeltaRun(ABC):
         if self.has_refused:
             self.has_refused = False
             return position
-        text_of = self.text_of
         delta, append, fresh, write = consumer.sinks
         # No slice: where every other frame must be read in full, all slices would be quadratic.
         rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
         try:
             for raw in rest:
-                if type(raw) is not bytes or (text := text_of(raw)) is None:
+                # A template that is learned from one frame reads the next.
+                if type(raw) is not bytes or (text := self.text_of(raw)) is None:
                     break
                 position += 1
                 if not text:
@@ -351,7 +349,6 @@ class DeltaRun(ABC):
                     continue
                 if (current := self.delta) is not delta:
                     delta, append, fresh, write = consumer.select(current)
-                    text_of = self.text_of  # the template of a block is learned from its first
                 if append is not None:
                     if len(fresh) < BATCH and len(text) <= LONG_CHARS:
                         fresh.append(text)

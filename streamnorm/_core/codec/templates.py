@@ -176,9 +176,9 @@ class Templates:
         Raises:
             ValueError: There is no template.
         """
-        if kernel.TemplateReader is not None:
-            return self._make_reader(kernel.TemplateReader, run, before, behind, otherwise).read
         last = self._require_last()
+        if (compiled := self._kernel_reader(run, before, last.end + behind, otherwise)) is not None:
+            return compiled.read
         numbers = run.numbers if last.end else None
         ending = (last.end or last.tail) + behind
         head, middle, size = before + last.head, last.middle, len(ending)
@@ -236,42 +236,44 @@ class Templates:
 
         return read
 
-    def make_forwarder(
-        self, run: DeltaRun, prefix: bytes, event_end: bytes, otherwise: Forward
-    ) -> Forward | None:
-        """Return the kernel's function that forwards the events of a read; None without it.
+    def event_readers(
+        self, run: DeltaRun, event_end: bytes, otherwise: ReadText, leave: Forward
+    ) -> tuple[ReadText, Forward] | None:
+        """Return the kernel's functions that read one event, and events; None without it.
 
         Args:
             run: The run whose `delta` is set, and whose framing is `SSEDecoder`.
-            prefix: Bytes before the payload of an event.
-            event_end: Bytes after it.
-            otherwise: Forwards the events from the first on that fits no template.
+            event_end: Bytes after the payload of an event, which the event read alone lacks.
+            otherwise: Reads an event that fits no template.
+            leave: Forwards the events from the first on that fits no template.
 
         Raises:
             ValueError: There is no template.
         """
-        if (make := kernel.TemplateReader) is None:
-            return None
-        return self._make_reader(make, run, prefix, event_end, otherwise, run.framing).forward
+        end, framing = self._require_last().end, run.framing
+        reader = self._kernel_reader(run, run.prefix, end, otherwise, event_end, framing, leave)
+        return None if reader is None else (reader.read, reader.forward)
 
-    def _make_reader(
+    def _kernel_reader(
         self,
-        make: type[_kernel.TemplateReader],
         run: DeltaRun,
         before: bytes,
-        behind: bytes,
-        otherwise: ReadText | Forward,
+        end: bytes,
+        otherwise: ReadText,
+        event_end: bytes = b"",
         framing: AnySplitter | None = None,
-    ) -> _kernel.TemplateReader:
-        """Return the kernel's reader."""
+        leave: Forward | None = None,
+    ) -> _kernel.TemplateReader | None:
+        if (make := kernel.TemplateReader) is None:
+            return None
         last = self._require_last()
         numbers = run.numbers if last.end else None
         between = b"" if last.counts is None else last.counts.between
         return make(
             run,
             {before + head: sinks for head, sinks in self._known.items()},
-            *(before, before + last.head, last.middle, last.tail, last.end, between, behind),
-            *(last.repeats, last.spaced, otherwise, framing, numbers),
+            *(before, before + last.head, last.middle, last.tail, end, between, event_end),
+            *(last.repeats, last.spaced, otherwise, framing, leave, numbers),
             numbers is not None and numbers.next is None,
         )
 

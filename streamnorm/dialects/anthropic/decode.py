@@ -350,9 +350,6 @@ class AnthropicRun(DeltaRun):
         self._stored = blocks.opener.stored
 
     def decode(self, payload: bytes) -> str | None:
-        read = self._read_payload
-        if read is not None and (text := read(payload)) is not None:
-            return text
         try:
             event = wire.decode_delta(payload)
         except FAST_ERRORS:

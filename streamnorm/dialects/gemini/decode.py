@@ -359,10 +359,6 @@ class GeminiRun(DeltaRun):
         self.response_id = ""
 
     def decode(self, payload: bytes) -> str | None:
-        # A template that is learned amid a read is not in the function that reads the rest of it.
-        read = self._read_payload
-        if read is not None and (text := read(payload)) is not None:
-            return text
         candidate = self._candidates.get(0)
         if candidate is None:
             return None

@@ -500,9 +500,6 @@ class ChatRun(DeltaRun):
             self._decode = wire.decode_text if is_text else wire.decode_reasoning
 
     def decode(self, payload: bytes) -> str | None:
-        read = self._read_payload
-        if read is not None and (text := read(payload)) is not None:
-            return text
         if self._decode is None:
             return None
         try:

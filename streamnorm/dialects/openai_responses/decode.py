@@ -423,8 +423,7 @@ class ResponsesRun(DeltaRun):
         """Expect no deltas on the fast path, since items may have changed."""
         self._texts.clear()
         self._blocks.clear()
-        if self._read_payload is not None:
-            self.clear_templates()
+        self.clear_templates()
 
     def expect(self, event: wire.DeltaEvent, text: OpenText) -> None:
         """Expect further deltas of a text on the fast path, besides texts expected already.
@@ -454,9 +453,6 @@ class ResponsesRun(DeltaRun):
             self.allow_templates()
 
     def decode(self, payload: bytes) -> str | None:
-        read = self._read_payload
-        if read is not None and (text := read(payload)) is not None:
-            return text
         try:
             event = self._decode(payload)
         except FAST_ERRORS:

@@ -401,7 +401,7 @@ def test_misuse_is_a_type_error() -> None:
         COMPILED.DeltaFrames(b"", b"", "no buffer")
     with pytest.raises(ValueError, match="head of no block"):
         COMPILED.TemplateReader(
-            None, {}, b"", b"a", b"", b"", b"", b"", b"", False, False, None, None, None, False
+            None, {}, b"", b"a", b"", b"", b"", b"", b"", False, False, *(None,) * 4, False
         )
     with kernel_of(COMPILED):
         reader, framed = Reader(PLAIN, None), Reader(PLAIN, SSEDecoder())

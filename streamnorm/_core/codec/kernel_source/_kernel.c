@@ -359,7 +359,7 @@ typedef struct {
     Bytes prefix, head, middle, tail, end, between, behind;
     int repeats, spaced, has_ids;
     PyObject *run, *known, *otherwise;
-    PyObject *framing;                 /* NULL if the data are whole payloads */
+    PyObject *framing, *leave;         /* of reads, and what reads the rest; or NULL, None */
     PyObject *numbers;                 /* or ids, between tail and end; NULL without */
     PyObject *delta, *extend, *fresh;  /* of the block whose head came last */
     int takes_inner;                   /* whether `fresh` takes such fragments alone */
@@ -383,11 +383,11 @@ select_block(TemplateReader *self, PyObject *entry)
 static PyObject *
 reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *run, *known, *parts[7], *otherwise, *framing, *numbers;
+    PyObject *run, *known, *parts[7], *otherwise, *framing, *leave, *numbers;
     int repeats, spaced, has_ids;
-    if (!PyArg_ParseTuple(args, "OO!SSSSSSSppOOOp:TemplateReader", &run, &PyDict_Type, &known,
+    if (!PyArg_ParseTuple(args, "OO!SSSSSSSppOOOOp:TemplateReader", &run, &PyDict_Type, &known,
                           parts, parts + 1, parts + 2, parts + 3, parts + 4, parts + 5, parts + 6,
-                          &repeats, &spaced, &otherwise, &framing, &numbers, &has_ids))
+                          &repeats, &spaced, &otherwise, &framing, &leave, &numbers, &has_ids))
         return NULL;
     PyObject *entry = PyDict_GetItemWithError(known, parts[1]);
     if (entry == NULL)
@@ -402,6 +402,7 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->known = Py_NewRef(known);
     self->otherwise = Py_NewRef(otherwise);
     self->framing = framing == Py_None ? NULL : Py_NewRef(framing);
+    self->leave = Py_NewRef(leave);
     self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
     int failed = select_block(self, entry) < 0;
     for (int i = 0; i < 7; i++)
@@ -478,9 +479,9 @@ typedef struct {
     const char *text, *text_end, *first, *first_end, *second, *second_end;
 } Places;
 
-/* Return the place behind an event; NULL if it does not fit. */
+/* Return the place behind the payload of an event; NULL if it does not fit. */
 static const char *
-behind_event(TemplateReader *self, const char *at, const char *stop, Places *places)
+behind_payload(TemplateReader *self, const char *at, const char *stop, Places *places)
 {
     long long first, second;
     if ((at = places->text = behind_head(self, at, stop)) == NULL)
@@ -511,7 +512,7 @@ behind_event(TemplateReader *self, const char *at, const char *stop, Places *pla
                 at++;
     }
     at = behind_event_number(self, behind(at, stop, &self->tail), stop);
-    return behind(behind(at, stop, &self->end), stop, &self->behind);
+    return behind(at, stop, &self->end);
 }
 
 /* Return whether a text is an inner fragment, as `is_inner` does. */
@@ -597,9 +598,8 @@ reader_read(TemplateReader *self, PyObject *data)
     Places places;
     if (PyBytes_AsStringAndSize(data, &start, &size) < 0)
         return NULL;
-    PyObject *text = NULL;
-    if (behind_event(self, start, start + size, &places) == start + size)
-        text = take_text(self, &places);
+    int fits = behind_payload(self, start, start + size, &places) == start + size;
+    PyObject *text = fits ? take_text(self, &places) : NULL;
     if (text != NULL && self->numbers != NULL &&
         PyObject_SetAttr(self->numbers, name_last_event, data) < 0)
         Py_CLEAR(text);
@@ -688,7 +688,7 @@ forward_events(TemplateReader *self, PyObject *whole, PyObject *data, PyObject *
     Places places;
     PyObject *text = NULL;
     while (!has_failed && at < stop &&
-           (next = behind_event(self, at, stop, &places)) != NULL &&
+           (next = behind(behind_payload(self, at, stop, &places), stop, &self->behind)) != NULL &&
            (text = take_text(self, &places)) != NULL) {
         events++;
         last = at;
@@ -713,7 +713,7 @@ forward_events(TemplateReader *self, PyObject *whole, PyObject *data, PyObject *
         return Py_NewRef(empty_bytes);
     PyObject *left = events > 0 ? PyBytes_FromStringAndSize(at, rest) : Py_NewRef(data);
     if (left != NULL && !has_failed)
-        replace(&left, PyObject_CallFunctionObjArgs(self->otherwise, left, out, consumer, NULL));
+        replace(&left, PyObject_CallFunctionObjArgs(self->leave, left, out, consumer, NULL));
     return left;
 }
 
