@@ -438,7 +438,7 @@ class Transcoder:
             events = [*events[:-1], hide_account(events[-1])]  # the outcome has the error as it is
         accepted = self._accumulator.take(events)
         last = accepted[-1]
-        error = last if isinstance(last, StreamError) else None
+        error = last if type(last) is StreamError else None
         if self._passthrough is not None:
             if error is None:
                 return b""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct, field
 
@@ -101,25 +101,13 @@ class EventGrammar(Struct, eq=False):
         """
         if self.failed:
             return f"{_name(event)} after stream_error, expected nothing"
-        match event:
-            case Ping():
-                return None
-            case StreamError():
-                self.failed = True
-                return "stream_error after message_stop, expected nothing" if self.stopped else None
-            case Opaque(index=None):
-                return None
-            case MessageStart():
-                if self.started:
-                    return "second message_start, expected one"
-                self.started = True
-                return None
-            case _:
-                if not self.started:
-                    self.started = True
-                    self._check_body(event)
-                    return f"{_name(event)} comes first, expected message_start"
-                return self._check_body(event)
+        # A class pattern that does not match costs as much as a call.
+        check = self._checks[type(event)]
+        if self.started or check in self._anywhere or getattr(event, "index", 0) is None:
+            return check(self, event)
+        self.started = True
+        check(self, event)
+        return f"{_name(event)} comes first, expected message_start"
 
     def advance(self, event: Event) -> None:
         """Check the next event; raise `LocalProtocolError` if it is illegal.
@@ -142,26 +130,31 @@ class EventGrammar(Struct, eq=False):
         unstopped = sorted(choice for choice, has_stopped in choices.items() if not has_stopped)
         return lacking + [f"choice {choice} ends without message_stop" for choice in unstopped]
 
-    def _check_body(self, event: Event) -> str | None:
-        match event:
-            case BlockStart():
-                return self._check_start(event)
-            case BlockStop(index):
-                if self.open.pop(index, None) is None:
-                    return f"block {index} stops, expected an open block"
-                return None
-            case UsageUpdate():
-                return (
-                    "usage_update after message_stop, expected it before" if self.stopped else None
-                )
-            case MessageStop(choice=choice):
-                return self._check_stop(choice)
-            case Opaque(index=int(index)):
-                return (
-                    None if index < self.next else f"opaque of block {index}, which has not started"
-                )
-            case _:
-                return self._check_delta(event)
+    def _check_ping(self, event: Ping) -> None:
+        """Accept a ping, which may come at any time."""
+
+    def _check_error(self, event: StreamError) -> str | None:
+        self.failed = True
+        return "stream_error after message_stop, expected nothing" if self.stopped else None
+
+    def _check_message_start(self, event: MessageStart) -> str | None:
+        if self.started:
+            return "second message_start, expected one"
+        self.started = True
+        return None
+
+    def _check_usage(self, event: UsageUpdate) -> str | None:
+        return "usage_update after message_stop, expected it before" if self.stopped else None
+
+    def _check_opaque(self, event: Opaque) -> str | None:
+        if event.index is None or event.index < self.next:
+            return None
+        return f"opaque of block {event.index}, which has not started"
+
+    def _check_block_stop(self, event: BlockStop) -> str | None:
+        if self.open.pop(event.index, None) is None:
+            return f"block {event.index} stops, expected an open block"
+        return None
 
     def _check_start(self, event: BlockStart) -> str | None:
         expected = self.next
@@ -176,7 +169,8 @@ class EventGrammar(Struct, eq=False):
             return f"block {event.index} starts filled, expected deltas to fill it"
         return None
 
-    def _check_stop(self, choice: int) -> str | None:
+    def _check_stop(self, event: MessageStop) -> str | None:
+        choice = event.choice
         if self.choices.get(choice):
             return f"second message_stop of choice {choice}, expected one"
         self.choices[choice] = self.stopped = True
@@ -198,6 +192,23 @@ class EventGrammar(Struct, eq=False):
             return f"{_name(event)} of block {index}, which is signed"
         block.signed = block.signed or isinstance(event, SignatureDelta)
         return None
+
+    _checks: ClassVar[dict[type, Callable[[Any, Any], str | None]]] = {
+        **dict.fromkeys(DELTAS, _check_delta),
+        MessageStart: _check_message_start,
+        BlockStart: _check_start,
+        BlockStop: _check_block_stop,
+        UsageUpdate: _check_usage,
+        MessageStop: _check_stop,
+        StreamError: _check_error,
+        Ping: _check_ping,
+        Opaque: _check_opaque,
+    }
+    _anywhere: ClassVar = (
+        _check_message_start,
+        _check_error,
+        _check_ping,
+    )
 
 
 def validate(events: Iterable[Event]) -> list[Violation]:
@@ -368,13 +379,13 @@ class Sequencer:
             return []
         index: int | None = getattr(event, "index", None)
         if index is None:
-            return [self._end(event)] if isinstance(event, StreamError) else [event]
-        if isinstance(event, BlockStart):
+            return [self._end(event)] if type(event) is StreamError else [event]
+        if type(event) is BlockStart:
             return self._start(event)
         queue = self._queue_of[index]
         if index in queue.held:
             return self._hold(queue.held[index], event)
-        if isinstance(event, BlockStop) and index == queue.order.open:
+        if type(event) is BlockStop and index == queue.order.open:
             return [event, *self._release(queue)]
         return [event]
 

@@ -248,38 +248,39 @@ class Accumulator:
         Raises:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.
         """
-        match event:
-            case TextDelta(index, text) | JSONDelta(index, text) | RefusalDelta(index, text):
-                self._append(self._blocks[index].part(0), text)
-            case ReasoningDelta(index, text, part):
-                self._append(self._part(index, part), text)
-            case BlockStart():
-                self._open(event)
-            case UsageUpdate(usage):
-                # Snapshots are cumulative (Anthropic's reference of `message_delta`): adding them
-                # up would count twice.
-                self.usage = usage
-            case SignatureDelta(index, signature, issuer, id):
-                growing = self._blocks[index]
-                if growing.signature is not None:
-                    self._bytes -= text_bytes(growing.signature + (growing.id or ""))
-                # The SDKs assign a signature: of two the last counts.
-                growing.signature, growing.issuer, growing.id = signature, issuer, id
-                self._count(signature + (id or ""))
-            case CitationDelta(index, citation):
-                self._blocks[index].citations.append(citation)
-                self._count(compact(citation), OBJECT_BYTES)
-            case MessageStart():
-                self.start = event
-            case MessageStop():
-                self._stops[event.choice] = event
-            case Opaque(name=name, data=data):
-                self._opaque.append(event)
-                self._count(name + data, OBJECT_BYTES)
-            case BlockStop(index, is_unfinished) if is_unfinished:
-                self._blocks[index].is_unfinished = True
-            case _:
-                pass
+        # A class pattern that does not match costs five times as much as a comparison of types.
+        if type(event) is BlockStart:
+            self._open(event)
+        elif type(event) is BlockStop:
+            if event.is_unfinished:
+                self._blocks[event.index].is_unfinished = True
+        elif type(event) is TextDelta or type(event) is RefusalDelta:
+            self._append(self._blocks[event.index].part(0), event.text)
+        elif type(event) is JSONDelta:
+            self._append(self._blocks[event.index].part(0), event.partial_json)
+        elif type(event) is ReasoningDelta:
+            self._append(self._part(event.index, event.part), event.text)
+        elif type(event) is UsageUpdate:
+            # Snapshots are cumulative (Anthropic's reference of `message_delta`): adding them up
+            # would count twice.
+            self.usage = event.usage
+        elif type(event) is MessageStart:
+            self.start = event
+        elif type(event) is MessageStop:
+            self._stops[event.choice] = event
+        elif type(event) is SignatureDelta:
+            growing, id = self._blocks[event.index], event.id or ""
+            if growing.signature is not None:
+                self._bytes -= text_bytes(growing.signature + (growing.id or ""))
+            # The SDKs assign a signature: of two the last counts.
+            growing.signature, growing.issuer, growing.id = event.signature, event.issuer, event.id
+            self._count(event.signature + id)
+        elif type(event) is CitationDelta:
+            self._blocks[event.index].citations.append(event.citation)
+            self._count(compact(event.citation), OBJECT_BYTES)
+        elif type(event) is Opaque:
+            self._opaque.append(event)
+            self._count(event.name + event.data, OBJECT_BYTES)
 
     def extend(self, events: Iterable[Event]) -> None:
         """Add each of `events`, as `push` does."""

@@ -382,15 +382,15 @@ class StreamWriter:
             for passed in self._projector.push(event):
                 # An error that the projector made: the target cannot carry what the answer waits
                 # for.
-                if isinstance(passed, StreamError) and passed is not event:
+                if type(passed) is StreamError and passed is not event:
                     parts.append(self._end_with(passed))
                     return
                 for ordered in self._in_order(passed):
-                    if isinstance(ordered, StreamError) and ordered is not event:
+                    if type(ordered) is StreamError and ordered is not event:
                         raise LimitExceeded(ordered.message, limit=ordered.code or "")
                     if written := self._render(ordered):
                         parts.append(written)
-            if isinstance(event, StreamError):
+            if type(event) is StreamError:
                 self._unframed_failure = event
                 self._count_dropped()
 

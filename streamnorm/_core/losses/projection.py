@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import takewhile
+from typing import Any, ClassVar
 
 from msgspec import Struct, structs
 
@@ -28,6 +29,7 @@ from streamnorm._core.events import (
     MessageStart,
     MessageStop,
     Opaque,
+    Ping,
     ReasoningDelta,
     RefusalDelta,
     SignatureDelta,
@@ -52,6 +54,10 @@ from streamnorm._core.losses.reducers import (
     VendorFields,
 )
 from streamnorm._core.text import TextBuffer
+
+# Events that may be, or may be behind, a signature that another event carries.
+_MAY_CARRY = (BlockStart, SignatureDelta)
+_OF_CALLS = (JSONDelta, BlockStop)
 
 _HIDDEN = (Reasoning, RedactedReasoning)
 """Blocks that clients do not show to a user."""
@@ -200,46 +206,28 @@ class Projector:
         return self._reduce(event)
 
     def _reduce(self, event: Event) -> list[Event]:
+        kind = type(event)
         if not (
-            isinstance(event, (BlockStart, SignatureDelta))
-            or (isinstance(event, BlockStop) and event.index in self._carriers.after)
-            or (isinstance(event, (JSONDelta, BlockStop)) and event.index in self._lent.calls)
+            kind in _MAY_CARRY
+            or (type(event) is BlockStop and event.index in self._carriers.after)
+            or (kind in _OF_CALLS and getattr(event, "index", None) in self._lent.calls)
         ):
-            return self._pass(event)
-        return [out for passed in self._carriers.push(event) for out in self._pass(passed)]
+            return self._reducers[kind](self, event)
+        passed = self._carriers.push(event)
+        return [out for event in passed for out in self._reducers[type(event)](self, event)]
 
-    def _pass(self, event: Event) -> list[Event]:
-        match event:
-            case TextDelta(index, text):
-                return self._text(event, self._states[index], text)
-            case JSONDelta(index, text):
-                return self._arguments(event, self._states[index], text)
-            case ReasoningDelta(index):
-                return self._reasoning(event, self._states[index])
-            case RefusalDelta(index, text):
-                as_text = event if self._target.refusal else TextDelta(index, text)
-                return self._text(as_text, self._states[index], text)
-            case BlockStart():
-                return self._start(event)
-            case BlockStop(index):
-                return self._stop(event, self._states[index])
-            case SignatureDelta(index):
-                return self._signature(event, self._states[index])
-            case CitationDelta(index):
-                return self._citation(event, self._states[index])
-            case Opaque():
-                return self._opaque(event)
-            case MessageStart():
-                return [self._metadata.start(event)]
-            case UsageUpdate():
-                return [self.usage(event)]
-            case MessageStop():
-                return self._message_stop(event)
-            case StreamError():
-                self.fail()
-                return [event]
-            case _:
-                return [event]
+    def _message_start(self, event: MessageStart) -> list[Event]:
+        return [self._metadata.start(event)]
+
+    def _usage_update(self, event: UsageUpdate) -> list[Event]:
+        return [self.usage(event)]
+
+    def _error(self, event: StreamError) -> list[Event]:
+        self.fail()
+        return [event]
+
+    def _ping(self, event: Ping) -> list[Event]:
+        return [event]
 
     def fail(self) -> None:
         """Withdraw the open calls of a stream that fails; legal at any time, unlike `push`."""
@@ -344,7 +332,11 @@ class Projector:
         state.held_bytes += size
         state.held.append(item)
 
-    def _text(self, event: Event, state: _BlockState, text: str) -> list[Event]:
+    def _refusal(self, event: RefusalDelta) -> list[Event]:
+        return self._text(event if self._target.refusal else TextDelta(event.index, event.text))
+
+    def _text(self, event: TextDelta | RefusalDelta) -> list[Event]:
+        state, text = self._states[event.index], event.text
         if state.dropped:
             return []
         if state.started:
@@ -361,7 +353,8 @@ class Projector:
             self._hold(state, TextBuffer(text, self._stored))
         return self._emit_start(state) if is_written else []
 
-    def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
+    def _arguments(self, event: JSONDelta) -> list[Event]:
+        state, text = self._states[event.index], event.partial_json
         if state.dropped:
             self._dropped_calls.append(event.index, text)
             return []
@@ -381,7 +374,8 @@ class Projector:
         self._whole.append(index, text)
         return []
 
-    def _reasoning(self, event: ReasoningDelta, state: _BlockState) -> list[Event]:
+    def _reasoning(self, event: ReasoningDelta) -> list[Event]:
+        state = self._states[event.index]
         if state.dropped:
             return []
         has_parts = self._target.reasoning_parts
@@ -396,7 +390,8 @@ class Projector:
             text = "\n\n" + text
         return [*started, ReasoningDelta(event.index, text)]
 
-    def _signature(self, event: SignatureDelta, state: _BlockState) -> list[Event]:
+    def _signature(self, event: SignatureDelta) -> list[Event]:
+        state = self._states[event.index]
         state.ended = True
         if state.dropped:
             return []
@@ -425,7 +420,8 @@ class Projector:
         self._losses.add("signature", type(state.start.block).__name__, "dropped")
         return []
 
-    def _citation(self, event: CitationDelta, state: _BlockState) -> list[Event]:
+    def _citation(self, event: CitationDelta) -> list[Event]:
+        state = self._states[event.index]
         if state.dropped:
             return []
         if state.signature_only:
@@ -438,7 +434,8 @@ class Projector:
             event = CitationDelta(event.index, citation)
         return self._in_block(event, state, text_bytes(compact(citation)))
 
-    def _stop(self, event: BlockStop, state: _BlockState) -> list[Event]:
+    def _stop(self, event: BlockStop) -> list[Event]:
+        state = self._states[event.index]
         passed = self._stop_block(event, state)
         for item in state.held:
             if isinstance(item, Opaque):
@@ -530,3 +527,20 @@ class Projector:
             state.dropped or not state.started or isinstance(state.start.block, _HIDDEN)
             for state in states
         )
+
+    _reducers: ClassVar[dict[type, Callable[[Any, Any], list[Event]]]] = {
+        TextDelta: _text,
+        JSONDelta: _arguments,
+        ReasoningDelta: _reasoning,
+        RefusalDelta: _refusal,
+        SignatureDelta: _signature,
+        CitationDelta: _citation,
+        BlockStart: _start,
+        BlockStop: _stop,
+        MessageStart: _message_start,
+        UsageUpdate: _usage_update,
+        MessageStop: _message_stop,
+        StreamError: _error,
+        Ping: _ping,
+        Opaque: _opaque,
+    }
