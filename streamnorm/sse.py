@@ -182,6 +182,13 @@ class SSEDecoder:
             self._parse_fragment(raw.data, out)
             self.frames += sum(type(item) is Frame for item in out)
             return out
+        # Nearly every event is a line of data, after one with its type in some dialects.
+        first, _, last = raw.rpartition(b"\n")
+        if last[:6] == b"data: " and (not first or (first[:7] == b"event: " and _LF not in first)):
+            self.last_event_id = self._id
+            frame = Frame(_text(first[7:]) or "message", _text(last[6:]), self._id, self._retry)
+            self._retry = None
+            return [frame]
         for line in raw.split(b"\n"):
             self._parse_line(line, out)
         self._dispatch(out)

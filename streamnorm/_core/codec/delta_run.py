@@ -167,6 +167,7 @@ class DeltaRun(ABC):
             self._lines = framing
         else:
             self._payloads = framing
+        self._decoding = None
         self._choose_readers()
 
     def learn(
@@ -223,7 +224,6 @@ class DeltaRun(ABC):
             self.forward = self._forward_payload
             return
         prefix, end = self.prefix, self.event_end
-        self._decoding = None
         text_of, forward = self.text_of, self.forward = self._text_of_lines, self._forward_lines
         if has_templates:
             readers = templates.event_readers(self, end, text_of, forward)
@@ -295,7 +295,7 @@ class DeltaRun(ABC):
         # Google, Perplexity and AI21 end lines by CRLF.
         is_known = self.event_end == _EVENT_END_CRLF or _EVENT_END in data
         if not is_known and _EVENT_END_CRLF in data:
-            self.event_end = _EVENT_END_CRLF
+            self.event_end, self._decoding = _EVENT_END_CRLF, None
             self._choose_readers()
             return self.forward(data, out, consumer)
         return data
@@ -539,7 +539,7 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
             framing.held, framing.holds_original = data, True
             return b""
         if (text := read(whole)) is None:
-            return forward_several(data, whole, out, consumer)
+            return data if run.has_refused else forward_several(data, whole, out, consumer)
         framing.frames += 1
         if held:
             framing.held, framing.holds_original = b"", True
