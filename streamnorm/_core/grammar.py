@@ -429,7 +429,7 @@ class Sequencer:
             return self._hold(items, event)
         # OpenAI's clients accept calls that are open at once; Anthropic's find a delta by the last
         # start.
-        if not isinstance(event.block, self._overlapping):
+        if type(event.block) not in self._overlapping:
             queue.order.open = event.index
         return [event]
 
@@ -445,9 +445,8 @@ class Sequencer:
                 event = item.event() if isinstance(item, HeldDeltas) else item
                 self.held_bytes -= event_bytes(event)
                 out.append(event)
-            waits = isinstance(first := items[0], BlockStart) and not isinstance(
-                first.block, self._overlapping
-            )
+            first = items[0]
+            waits = type(first) is BlockStart and type(first.block) not in self._overlapping
             if waits and not any(isinstance(item, BlockStop) for item in items):
                 queue.order.open = index
         return out

@@ -375,6 +375,7 @@ class StreamWriter:
         return data if self._frame_writer is None else self._frame_writer.write(data, failure)
 
     def _write(self, events: Iterable[Event], parts: list[bytes]) -> None:
+        sequencer = self._sequencer
         for event in events:
             if type(event) is UsageUpdate:
                 self.count(event)
@@ -385,7 +386,7 @@ class StreamWriter:
                 if type(passed) is StreamError and passed is not event:
                     parts.append(self._end_with(passed))
                     return
-                for ordered in self._in_order(passed):
+                for ordered in (passed,) if sequencer is None else sequencer.push(passed):
                     if type(ordered) is StreamError and ordered is not event:
                         raise LimitExceeded(ordered.message, limit=ordered.code or "")
                     if written := self._render(ordered):
@@ -458,9 +459,6 @@ class StreamWriter:
         self.failure = self._unframed_failure = error
         self._count_dropped()
         return self._render(error)
-
-    def _in_order(self, event: Event) -> list[Event]:
-        return [event] if self._sequencer is None else self._sequencer.push(event)
 
     def _count_dropped(self) -> None:
         if self._sequencer is not None and self._sequencer.dropped_bytes:

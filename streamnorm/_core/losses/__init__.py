@@ -23,6 +23,7 @@ from streamnorm._core.blocks import (
     ServerToolCall,
     ServerToolResult,
     Text,
+    ToolCall,
     ToolResult,
 )
 from streamnorm._core.errors import LossyEncoding
@@ -259,6 +260,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     def lacking_feature(self, block: Block) -> str | None:
         """Return the capability that a block needs and the target lacks; None if it lacks none."""
+        if type(block) is Text or type(block) is ToolCall:  # as nearly all are
+            return None
         match block:
             case Reasoning() if not self.reasoning:
                 return "reasoning"

@@ -59,6 +59,8 @@ from streamnorm._core.text import TextBuffer
 _MAY_CARRY = (BlockStart, SignatureDelta)
 _OF_CALLS = (JSONDelta, BlockStop)
 
+_TEXTS = (Text, Reasoning, Refusal)
+_CALLS = (ToolCall, ServerToolCall)
 _HIDDEN = (Reasoning, RedactedReasoning)
 """Blocks that clients do not show to a user."""
 
@@ -198,12 +200,12 @@ class Projector:
             return []
         if self._results is not None and not self.vendor_fields.are_carried:
             return [out for added in self._results.push(event) for out in self._project(added)]
-        return self._project(event)
+        return self._reduce(event) if self._executed is None else self._project(event)
 
     def _project(self, event: Event) -> list[Event]:
-        if self._executed is not None:
-            return [out for passed in self._executed.push(event) for out in self._reduce(passed)]
-        return self._reduce(event)
+        if self._executed is None:
+            return self._reduce(event)
+        return [out for passed in self._executed.push(event) for out in self._reduce(passed)]
 
     def _reduce(self, event: Event) -> list[Event]:
         kind = type(event)
@@ -237,9 +239,7 @@ class Projector:
         if self._whole is None:
             return
         for index, state in self._states.items():
-            if isinstance(state.start.block, ToolCall | ServerToolCall) and not (
-                state.dropped or state.stopped
-            ):
+            if type(state.start.block) in _CALLS and not (state.dropped or state.stopped):
                 self._whole.discard(index, type(state.start.block).__name__)
                 self.withdrawn_calls[index] = None
 
@@ -249,7 +249,7 @@ class Projector:
         return event if reduced is event.usage else UsageUpdate(reduced)
 
     def _start(self, event: BlockStart) -> list[Event]:
-        if isinstance(event.block, ToolCall):
+        if type(event.block) is ToolCall:
             event = self._calls.start(event, event.block)
         target, block = self._target, event.block
         state = self._states[event.index] = _BlockState(event)
@@ -259,7 +259,7 @@ class Projector:
             state.dropped = True
             return []
         # As text the refusal reaches the user; the stop reason marks it as a refusal.
-        if isinstance(block, Refusal) and not target.refusal:
+        if not target.refusal and isinstance(block, Refusal):
             self._losses.add("refusal", "block", "written as text")
             self._metadata.refused = True
             block = Text()
@@ -274,15 +274,15 @@ class Projector:
             event = state.start = structs.replace(state.start, extra=left)
         # Such targets have functions alone, of which arguments are an object: the free text becomes
         # its field `input`.
-        if isinstance(block, ToolCall) and block.kind == "custom" and not target.custom_tools:
+        if type(block) is ToolCall and block.kind == "custom" and not target.custom_tools:
             self._losses.add("custom_tool", "block", "written as a function of one string")
             state.start = structs.replace(event, block=structs.replace(block, kind="function"))
             state.wrapped = True
             return [*self._emit_start(state), *self._json(event.index, '{"input":"')]
-        if isinstance(block, Text | Reasoning | Refusal):
+        if type(block) in _TEXTS:
             # A block without text is not written (nor one of white space, for some targets), so
             # its start is held until text arrives.
-            state.started = target.boundaries and (target.blank_text or not isinstance(block, Text))
+            state.started = target.boundaries and (target.blank_text or type(block) is not Text)
         return self._emit_start(state) if state.started else []
 
     def _emit_start(self, state: _BlockState, *, signature_only: bool = False) -> list[Event]:
@@ -291,12 +291,14 @@ class Projector:
         start, index = state.start, state.start.index
         if self._lent.last is not None:
             self._lent.start(start)
-        delta = RefusalDelta if isinstance(start.block, Refusal) else TextDelta
-        held: list[Event] = [
-            delta(index, item.text()) if isinstance(item, TextBuffer) else item
-            for item in state.held
-        ]
-        self._discard_held(state)
+        held: list[Event] = []
+        if state.held:
+            delta = RefusalDelta if isinstance(start.block, Refusal) else TextDelta
+            held = [
+                delta(index, item.text()) if isinstance(item, TextBuffer) else item
+                for item in state.held
+            ]
+            self._discard_held(state)
         if self._boundaries is not None:
             self._boundaries.start(
                 index, start.choice, type(start.block), signature_only=signature_only
@@ -315,9 +317,8 @@ class Projector:
         for item in state.held:
             if isinstance(item, TextBuffer):
                 item.release()
-        if state.held:
-            self._stored.release(state.held_bytes)
-            state.held, state.held_bytes = [], 0
+        self._stored.release(state.held_bytes)
+        state.held, state.held_bytes = [], 0
 
     def _in_block(self, event: Event, state: _BlockState, size: int) -> list[Event]:
         """Return an event of a block, which is held until the block starts."""
@@ -437,12 +438,13 @@ class Projector:
     def _stop(self, event: BlockStop) -> list[Event]:
         state = self._states[event.index]
         passed = self._stop_block(event, state)
-        for item in state.held:
-            if isinstance(item, Opaque):
-                self._opaque(item)
-        self._discard_held(state)
+        if state.held:
+            for item in state.held:
+                if isinstance(item, Opaque):
+                    self._opaque(item)
+            self._discard_held(state)
         # Only the type of a stopped block is read again; its content may be large.
-        empty = Reasoning() if isinstance(state.start.block, _HIDDEN) else Text()
+        empty = Reasoning() if type(state.start.block) in _HIDDEN else Text()
         state.start = BlockStart(event.index, empty, state.start.choice)
         return passed
 
@@ -460,7 +462,7 @@ class Projector:
             self._losses.add(feature, "block", "dropped")
             return []
         rest = self._json(event.index, '"}') if state.wrapped and not is_open_text else []
-        if self._whole is not None and isinstance(state.start.block, ToolCall | ServerToolCall):
+        if self._whole is not None and type(state.start.block) in _CALLS:
             arguments = self._whole.pop(event.index, type(state.start.block).__name__)
             # The start may be written, but a call without whole arguments must not be run.
             if arguments is None:

@@ -438,6 +438,7 @@ class SignatureCarriers(Struct, eq=False):
         found: Carried signatures of later calls, by call id.
         starts: Starts of blocks whose signature needs a carrier.
         count: Number of carriers.
+        carried_types: Types of blocks whose signature goes on reasoning.
     """
 
     target: Capabilities
@@ -448,17 +449,25 @@ class SignatureCarriers(Struct, eq=False):
     found: dict[str, SignatureCarrier] = {}
     starts: dict[int, BlockStart] = {}
     count: int = 0
+    carried_types: tuple[type, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self._carries:
+            signed = self.target.signed
+            self.carried_types = tuple([kind for kind in (Text, ToolCall) if kind not in signed])
 
     def push(self, event: Event) -> list[Event]:
         """Return an event, and the block that carries its signature if the target needs it."""
         match event:
             case BlockStart(index, block):
                 is_written = self.target.choices or not event.choice
-                if is_written and isinstance(block, self._carried_types):
+                if is_written and type(block) in self.carried_types:
                     self.starts[index] = event
+                if type(block) is Text:
+                    return [event]
                 if isinstance(block, ToolCall):
                     if self.lent.last is not None:
-                        self.lent.start(event, has_signature=ToolCall in self._carried_types)
+                        self.lent.start(event, has_signature=ToolCall in self.carried_types)
                     return self._start_call(event, block)
                 if isinstance(block, Image) and Image not in self.target.signed:
                     return [structs.replace(event, block=drop_signature(block, self.losses))]
@@ -505,7 +514,7 @@ class SignatureCarriers(Struct, eq=False):
         """
         if event.issuer is None:  # our own carrier
             return False
-        if ToolCall not in self._carried_types and event.issuer != self.target.call_issuer:
+        if ToolCall not in self.carried_types and event.issuer != self.target.call_issuer:
             return False
         self.lent.lend(event, start.choice)
         return Reasoning not in self.target.signed
@@ -549,12 +558,6 @@ class SignatureCarriers(Struct, eq=False):
             SignatureDelta(index, write_carrier(carried), None),
             BlockStop(index),
         ]
-
-    @property
-    def _carried_types(self) -> tuple[type, ...]:
-        """Types of blocks whose signature goes on reasoning."""
-        signed = self.target.signed if self._carries else (Text, ToolCall)
-        return tuple(kind for kind in (Text, ToolCall) if kind not in signed)
 
     @property
     def _carries(self) -> bool:
