@@ -209,7 +209,7 @@ def decoder_of(known: Dialect, own: dict[str, Any], **shared: Unpack[DecodeOptio
     Raises:
         UnknownDialect: It cannot be read.
     """
-    make: Callable[..., Decoder] = _part(known.name, "decoder")
+    make: Callable[..., Decoder] = _part(known, "decoder")
     return make(**shared, **_own_options(known, own))
 
 
@@ -289,16 +289,18 @@ def encoder(
         ValueError: Chat Completions have no such field for reasoning, or pages of the dialect no
             such client.
     """
-    make: Callable[..., Encoder] = _part(dialect, "encoder")
+    known = lookup(dialect)
+    make: Callable[..., Encoder] = _part(known, "encoder")
     own = {"include_usage": include_usage, "reasoning": reasoning, "page_client": page_client}
+    options = _own_options(known, own)
     return make(
         model=model,
         strict=strict,
         on_loss=on_loss,
         extras=extras,
         limits=limits,
-        capabilities=capabilities(dialect, reasoning=reasoning, include_usage=include_usage),
-        **_own_options(lookup(dialect), own),
+        capabilities=_limit(known, options, reasoning),
+        **options,
     )
 
 
@@ -308,7 +310,7 @@ def checker(dialect: str) -> Checker:
     Raises:
         UnknownDialect: There is no such dialect, or its bytes are not checked.
     """
-    make: Callable[[], Checker] = _part(dialect, "checker")
+    make: Callable[[], Checker] = _part(lookup(dialect), "checker")
     return make()
 
 
@@ -323,9 +325,17 @@ def capabilities(
     Raises:
         UnknownDialect: There is no such dialect, or it has no capabilities.
     """
-    target: Capabilities = _part(dialect, "capabilities")
+    known = lookup(dialect)
     own = {"include_usage": include_usage, "reasoning": reasoning}
-    for options in _own_options(lookup(dialect), own).values():
+    return _limit(known, _own_options(known, own), reasoning)
+
+
+def _limit(
+    known: Dialect, own: dict[str, DialectOptions], reasoning: ReasoningField | None
+) -> Capabilities:
+    """Return the capabilities of a dialect's encoder with some options."""
+    target: Capabilities = _part(known, "capabilities")
+    for options in own.values():
         target = options.limit(target)
     return target.without_reasoning() if reasoning is None else target
 
@@ -339,18 +349,17 @@ def _own_options(known: Dialect, keywords: dict[str, Any]) -> dict[str, DialectO
     return {"options": known.options(**own)} if own else {}
 
 
-def _part(name: str, what: Literal["capabilities", "checker", "decoder", "encoder"]) -> Any:
+def _part(known: Dialect, what: Literal["capabilities", "checker", "decoder", "encoder"]) -> Any:
     """Return one part of a dialect, such as its decoder.
 
     Raises:
-        UnknownDialect: There is no such dialect, or its record lacks the part.
+        UnknownDialect: The dialect lacks the part.
     """
-    known = lookup(name)
     part = getattr(known, what)
     if part is None:
         others = ", ".join(n for n, d in DIALECTS.items() if getattr(d, what) is not None)
         raise UnknownDialect(f"no {what} of dialect {known.name!r}, expected one of {others}")
-    return part.load() if isinstance(part, FirstUse) else part
+    return part.load() if type(part) is FirstUse else part
 
 
 _MAX_DETECTION_FRAMES = 16

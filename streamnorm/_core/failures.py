@@ -88,8 +88,9 @@ def store_bytes(stored: StoredBytes, size: int) -> None:
     Raises:
         Fatal: The decoder would store more than `max_accumulated_bytes`.
     """
-    if not stored.reserve(size):
+    if size > stored.left:
         raise too_large("max_accumulated_bytes", stored.bound)
+    stored.left -= size
 
 
 # HTTP status by a part of the vendor's error type or code; the first match wins, so the most

@@ -19,6 +19,7 @@ USUAL_FIELDS_BYTES = 1000
 """Memory of the usual fields of a block or item, which is not counted: blocks have a bound."""
 _CONTAINER_BYTES = 64  # memory of an empty dictionary or list
 _ITEM_BYTES = 50  # memory of a number, or of a string besides its text
+_NUMBERS = (int, bool, float)
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -120,6 +121,10 @@ def text_bytes(text: str) -> int:
 
 def value_bytes(value: object) -> int:
     """Return the approximate memory of a decoded JSON value."""
+    if value is None or type(value) in _NUMBERS:
+        return _ITEM_BYTES
+    if type(value) is str:
+        return _ITEM_BYTES + text_bytes(value)
     size, pending = 0, [value]
     while pending:
         item = pending.pop()

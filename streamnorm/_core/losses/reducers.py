@@ -99,6 +99,7 @@ class MessageMetadata(Struct, eq=False):
         vendor_fields: Reducer of the vendor's own fields.
         refused: Whether a refusal was written as text.
         last_usage: The last usage snapshot, as the source has it.
+        reduced: The last usage snapshot, as the target can carry it.
         lost_tier: The service tier that was counted last.
         stopped: Whether any choice has stopped.
     """
@@ -108,6 +109,7 @@ class MessageMetadata(Struct, eq=False):
     vendor_fields: VendorFields
     refused: bool = False
     last_usage: Usage = Usage()
+    reduced: Usage = Usage()
     lost_tier: object = None
     stopped: bool = False
 
@@ -123,7 +125,10 @@ class MessageMetadata(Struct, eq=False):
         if (usage.reasoning_tokens or 0) > output and not self.target.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
         left = self.vendor_fields.without_lost(usage.extra)
-        return usage if left is usage.extra else structs.replace(usage, extra=left)
+        if left is not usage.extra:
+            usage = structs.replace(usage, extra=left)
+        self.reduced = usage
+        return usage
 
     def start(self, event: MessageStart) -> MessageStart:
         """Return a start without vendor fields that the target does not write."""
@@ -139,7 +144,7 @@ class MessageMetadata(Struct, eq=False):
 
     def tier(self, extra: dict[str, Any] | None) -> None:
         """Count the service tier in `extra` as lost if the target has no equivalent."""
-        tier = (extra or {}).get("service_tier")
+        tier = None if extra is None else extra.get("service_tier")
         if (
             isinstance(tier, str)
             and tier != self.lost_tier
@@ -173,11 +178,10 @@ class MessageMetadata(Struct, eq=False):
 
     def _count_usage(self) -> None:
         """Count the losses in the final usage snapshot, the only one that clients report."""
-        target, usage = self.target, self.last_usage
+        target, usage, reduced = self.target, self.last_usage, self.reduced
         self.tier(usage.extra)
-        if target.usage != "never":
+        if target.usage != "never" and reduced.extra is not usage.extra:
             self.vendor_fields.drop(usage.extra)
-        reduced = self.usage(usage)
         if reduced.cache_write_tokens != usage.cache_write_tokens:
             self.losses.add("usage", "cache_write_tokens", "dropped")
         if reduced.reasoning_tokens != usage.reasoning_tokens:
