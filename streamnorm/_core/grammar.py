@@ -226,12 +226,14 @@ def validate(events: Iterable[Event]) -> list[Violation]:
 
 def _is_filled(block: Block) -> bool:
     """Return whether a block starts with content that should arrive as deltas."""
+    if type(block) is ToolCall:
+        return bool(block.arguments)
     match block:
         case Text(text, citations, signature):
             return bool(text or citations) or signature is not None
         case Reasoning(parts, signature):
             return bool(parts) or signature is not None
-        case ToolCall(arguments=text) | ServerToolCall(arguments=text) | Refusal(text):
+        case ServerToolCall(arguments=text) | Refusal(text):
             return bool(text)
         case _:
             return False
@@ -362,7 +364,7 @@ class Sequencer:
         self.held_bytes = 0
         self.dropped_bytes = 0
         self.held_behind: dict[int, int] = {}
-        self._overhead_bytes = 0  # of events that could not be joined
+        self._overhead_bytes = 0  # of held events beyond a usual number, without their text
         self._overlapping = overlapping
         self._max_held_bytes = max_held_bytes
         self._queues: dict[int, _ChoiceQueue] = {}
@@ -420,7 +422,9 @@ class Sequencer:
         return hold
 
     def _start(self, event: BlockStart) -> list[Event]:
-        queue = self._queues.setdefault(event.choice, _ChoiceQueue())
+        queue = self._queues.get(event.choice)
+        if queue is None:
+            queue = self._queues[event.choice] = _ChoiceQueue()
         self._queue_of[event.index] = queue
         if queue.order.start(event.index):
             # A block is held only where another one is open.
@@ -440,7 +444,7 @@ class Sequencer:
         while (index := queue.order.next()) is not None:
             items = queue.held.pop(index)
             del self.held_behind[index]
-            self._overhead_bytes -= _overhead_bytes(items)
+            self._overhead_bytes -= OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
             for item in items:
                 event = item.event() if isinstance(item, HeldDeltas) else item
                 self.held_bytes -= event_bytes(event)
@@ -453,13 +457,12 @@ class Sequencer:
 
     def _hold(self, items: _Items, event: Event) -> list[Event]:
         self.held_bytes += event_bytes(event)
-        match event:
-            case TextDelta(_, text) | JSONDelta(_, text) | RefusalDelta(_, text):
-                self._joinable(items, event).text.append(text)
-            case ReasoningDelta(_, text):
-                self._joinable(items, event).text.append(text)
-            case _:
-                self._append(items, event)
+        if type(event) is JSONDelta:
+            self._joinable(items, event).text.append(event.partial_json)
+        elif isinstance(event, TextDelta | RefusalDelta | ReasoningDelta):
+            self._joinable(items, event).text.append(event.text)
+        else:
+            self._append(items, event)
         if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
             return [self._overflow()]
         return []
@@ -473,9 +476,9 @@ class Sequencer:
         return last
 
     def _append(self, items: _Items, item: Event | HeldDeltas) -> None:
-        self._overhead_bytes -= _overhead_bytes(items)
         items.append(item)
-        self._overhead_bytes += _overhead_bytes(items)
+        if len(items) > _USUAL_ITEMS:
+            self._overhead_bytes += OBJECT_BYTES
 
     def _overflow(self) -> StreamError:
         message = (
@@ -492,22 +495,22 @@ class Sequencer:
         return error
 
 
-def _overhead_bytes(items: _Items) -> int:
-    """Return the memory of held events beyond a usual number, without their text."""
-    return OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
-
-
 def event_bytes(event: Event) -> int:
     """Return the UTF-8 bytes of text and JSON in an event."""
-    match event:
-        case TextDelta(_, text) | ReasoningDelta(_, text) | RefusalDelta(_, text):
-            pass
-        case JSONDelta(_, text) | SignatureDelta(_, text) | Opaque(data=text):
-            pass
-        case BlockStart(_, block):
-            text = compact(block)
-        case CitationDelta(_, citation):
-            text = compact(citation)
-        case _:
-            return 0
+    if type(event) is BlockStart:
+        text = compact(event.block)
+    elif type(event) is BlockStop:
+        return 0
+    elif type(event) is JSONDelta:
+        text = event.partial_json
+    else:
+        match event:
+            case TextDelta(_, text) | ReasoningDelta(_, text) | RefusalDelta(_, text):
+                pass
+            case SignatureDelta(_, text) | Opaque(data=text):
+                pass
+            case CitationDelta(_, citation):
+                text = compact(citation)
+            case _:
+                return 0
     return len(text) if text.isascii() else len(text.encode())

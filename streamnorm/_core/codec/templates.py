@@ -332,15 +332,18 @@ def _end_finder(
 def is_inner(text: str, before: list[str]) -> bool:
     """Return whether a fragment of JSON contains no `}`, and does not begin with `{`.
 
-    White space at its beginning might stand before one, unless it follows inner fragments.
+    Spaces at its beginning are skipped; spaces alone might stand before a brace, unless they follow
+    inner fragments.
 
     Args:
         text: The fragment.
         before: The inner fragments right before it.
     """
-    first = text[:1]
-    # Behind U+3FFF no character is white space.
-    begins_inside = "!" <= first <= "~" or first >= "\u4000" or (first == " " and bool(before))
+    first = text.lstrip(" ")[:1]
+    if not first:
+        return bool(text and before)
+    # In these ranges no character is white space.
+    begins_inside = "!" <= first <= "~" or "\u00c0" <= first < "\u1000" or first >= "\u4000"
     return begins_inside and first != "{" and "}" not in text
 
 

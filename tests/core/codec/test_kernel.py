@@ -320,8 +320,9 @@ def test_texts_fill_the_batch_as_by_its_twin() -> None:
 @needs_kernel
 @pytest.mark.parametrize("before", [[], [b"a"]], ids=["first", "behind"])
 def test_inner_fragments_are_those_of_the_twin(before: list[bytes]) -> None:
-    first = [chr(code).encode() for code in (*range(1, 0x300), *range(0x1FFF, 0x4010), 0x1F600)]
-    texts = [text for each in first for text in (each, b"x" + each)]
+    codes = (*range(1, 0x300), *range(0x7F0, 0x1010), *range(0x1FFF, 0x4010), 0x1F600)
+    first = [chr(code).encode() for code in codes]
+    texts = [text for each in first for text in (each, b"x" + each, b"  " + each)]
     texts = [text for text in texts if text[-1:] not in b'"\\' and text[-1] >= 0x20]
     for text in (*texts, b"", b"{", b"x{", b"x}", b"\\u007d", b"\\n"):
         reads = [b'data: {"t":"%b"}\n\n' % each for each in (*before, text)]

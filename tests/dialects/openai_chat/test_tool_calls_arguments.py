@@ -243,7 +243,10 @@ def _seen(call: Call) -> list[object]:
 def test_inner_fragment_is_one_that_the_call_would_take_unseen(d: Draws) -> None:
     """What the delta run appends by itself, `try_append` would have taken, with equal effects."""
     checked, unseen = (Call("x", "f", Arguments(StoredBytes()), index=0) for _ in range(2))
-    marks = ("{", "}", '"', " ", "\n", "l", "a", "nul", ":", "\u3000", "é", "文", "[", "]", "{}")
+    marks = (
+        *("{", "}", '"', " ", "\n", "l", "a", "nul", ":", "\u3000", "\u1680", "\xa0", "é", "ह"),
+        *("文", "[", "]", "{}"),
+    )
     for number in range(40):
         text = "".join(d.pick(marks) for _ in range(1 + d.below(3)))
         if d.flag(8):  # all of it once more

@@ -520,14 +520,15 @@ static int
 is_inner(PyObject *text, Py_ssize_t count)
 {
     Py_ssize_t size;
-    const char *start = PyUnicode_AsUTF8AndSize(text, &size);
-    if (start == NULL) {  /* a lone surrogate */
-        PyErr_Clear();
-        return 0;
-    }
-    unsigned char c = (unsigned char)*start;
-    int begins_inside = c > ' ' ? (c < 0x7f && c != '{') || c >= 0xe4 : c == ' ' && count > 0;
-    return begins_inside && memchr(start, '}', (size_t)size) == NULL;
+    const char *start = PyUnicode_AsUTF8AndSize(text, &size), *at = start;
+    if (start == NULL)  /* a lone surrogate */
+        return PyErr_Clear(), 0;
+    at += strspn(at, " ");
+    if (at == start + size)
+        return size > 0 && count > 0;
+    unsigned char c = (unsigned char)*at;
+    int begins_inside = c < 0x7f ? c > ' ' && c != '{' : (c >= 0xc3 && c <= 0xe0) || c >= 0xe4;
+    return begins_inside && memchr(at, '}', (size_t)(start + size - at)) == NULL;
 }
 
 /* Extend the block by a text.  0 if it may do more than that; -1 with an exception. */
@@ -660,15 +661,14 @@ begins_event(TemplateReader *self, const char *at, Py_ssize_t size)
 static int
 report_limit(PyObject *consumer)
 {
-    PyObject *type, *error, *trace, *done;
+    PyObject *raised[3], *done;
     if (!PyErr_ExceptionMatches(limit_error))
         return -1;
-    PyErr_Fetch(&type, &error, &trace);
-    PyErr_NormalizeException(&type, &error, &trace);
-    done = PyObject_CallMethodObjArgs(consumer, name_fail, error, NULL);
-    Py_XDECREF(type);
-    Py_XDECREF(error);
-    Py_XDECREF(trace);
+    PyErr_Fetch(raised, raised + 1, raised + 2);
+    PyErr_NormalizeException(raised, raised + 1, raised + 2);
+    done = PyObject_CallMethodObjArgs(consumer, name_fail, raised[1], NULL);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(raised[i]);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
