@@ -9,6 +9,7 @@ phrases and numbers of at most 15 characters, so a search takes linear time.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from msgspec import Struct
 
@@ -75,13 +76,8 @@ _QUOTA_WORDS = ("rate_limit", "throttl", "quota")
 
 _COUNT = r"(\d[\d,]{0,14})"
 
-
-def _compile(*patterns: str) -> tuple[re.Pattern[str], ...]:
-    """Compile patterns in which `N` matches a number."""
-    return tuple(re.compile(pattern.replace("N", _COUNT)) for pattern in patterns)
-
-
-_INPUT_TOKENS = _compile(
+# Patterns in which `N` matches a number.
+_INPUT_TOKENS = (
     r"prompt is too long: N",
     r"context limit: N \+",
     r"\(N in the messages",
@@ -111,7 +107,7 @@ _INPUT_TOKENS = _compile(
     r"current length is N",
     r"received N",
 )
-_OUTPUT_TOKENS = _compile(
+_OUTPUT_TOKENS = (
     r"\+ N >",
     r"N in the completion",
     r"N in the output",
@@ -119,7 +115,7 @@ _OUTPUT_TOKENS = _compile(
     r"requested N output tokens",
     r"is too large: N",
 )
-_LIMIT = _compile(
+_LIMIT = (
     r"> N maximum",
     r"\d > N",
     r"context length is (?:only )?N",
@@ -204,8 +200,13 @@ def context_overflow(error: StreamError) -> ContextOverflow | None:
     )
 
 
-def _count(text: str, patterns: tuple[re.Pattern[str], ...]) -> int | None:
-    for pattern in patterns:
+@cache  # errors are rare: compiling all patterns takes milliseconds
+def _compile(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern.replace("N", _COUNT)) for pattern in patterns)
+
+
+def _count(text: str, patterns: tuple[str, ...]) -> int | None:
+    for pattern in _compile(patterns):
         if (found := pattern.search(text)) is not None:
             return int(found[1].replace(",", ""))
     return None

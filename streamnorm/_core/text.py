@@ -12,7 +12,6 @@ import base64
 import binascii
 import re
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from streamnorm._core.json import clean, is_object, string_of
@@ -338,6 +337,8 @@ def mint_id(*parts: object) -> str:
 def digest_id(*parts: object) -> str:
     """Return 24 hexadecimal digits in place of an id; equal arguments give equal ones."""
     # Derived, not random: a stream decoded twice, or replayed, has equal ids.
+    from hashlib import blake2b  # few streams need it, and OpenSSL takes milliseconds to load
+
     text = "\0".join(map(str, parts))
     return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 

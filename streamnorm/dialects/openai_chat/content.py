@@ -9,7 +9,6 @@ unified event carries are opaque.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -434,6 +433,8 @@ def provider_citation_from_wire(citation: dict[str, Any]) -> Citation:
 
 def content_digest(message: Any) -> str:
     """Return a digest of a whole message's content."""
+    from hashlib import sha256  # few servers send whole messages, and it takes milliseconds to load
+
     known = message if is_object(message) else {}
     content = {key: item for key in _CONTENT_FIELDS if (item := known.get(key))}
     return sha256(compact(content).encode(errors="replace")).hexdigest()
