@@ -188,9 +188,9 @@ class EventGrammar(Struct, eq=False):
             return f"{_name(event)} of block {index}, which is {block.kind.__name__}"
         # A signature covers what precedes it; a call's arguments may follow, since Gemini signs a
         # call at its start, and citations of a text come last.
-        if block.signed and block.kind is not ToolCall and not isinstance(event, CitationDelta):
+        if block.signed and block.kind is not ToolCall and type(event) is not CitationDelta:
             return f"{_name(event)} of block {index}, which is signed"
-        block.signed = block.signed or isinstance(event, SignatureDelta)
+        block.signed = block.signed or type(event) is SignatureDelta
         return None
 
     _checks: ClassVar[dict[type, Callable[[Any, Any], str | None]]] = {
@@ -470,7 +470,7 @@ class Sequencer:
     def _joinable(self, items: _Items, delta: TextualDelta) -> HeldDeltas:
         """Return the last held deltas of `items` if `delta` can join them, else new held deltas."""
         last = items[-1]
-        if not isinstance(last, HeldDeltas) or not last.takes(delta):
+        if type(last) is not HeldDeltas or not last.takes(delta):
             last = HeldDeltas(delta)
             self._append(items, last)
         return last

@@ -458,11 +458,11 @@ class Accumulator:
     def _open(self, event: BlockStart) -> None:
         block = event.block
         growing = _Growing(block, event.choice, event.extra, [], [])
-        if isinstance(block, Reasoning):
+        if type(block) is Reasoning:
             growing.parts = [TextBuffer(text) for text in block.parts]
         self._blocks[event.index] = growing
         self._count(compact(block))
-        if isinstance(block, ServerToolResult):
+        if type(block) is ServerToolResult:
             self._count("", _excess_bytes(block.content))
         if event.extra:
             self._count(compact(event.extra), _excess_bytes(event.extra))

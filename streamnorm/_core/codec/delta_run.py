@@ -66,7 +66,7 @@ NO_SINKS: Sinks = (None, None, FULL_LIST, None)
 
 def part_of(delta: Delta) -> int:
     """Return the number of the summary that a reasoning delta extends; 0 for other deltas."""
-    return delta.part if isinstance(delta, ReasoningDelta) else 0
+    return delta.part if type(delta) is ReasoningDelta else 0
 
 
 class Consumer(Protocol):
@@ -281,10 +281,13 @@ class DeltaRun(ABC):
         start, behind = len(prefix), -len(self.event_end)
 
         def read(event: bytes) -> str | None:
-            payload = event[start:behind]
-            if event[:start] != prefix or _LF in payload or _CR in payload:
-                return None
-            if (text := decode(payload)) is None:
+            text = None
+            if event[:start] == prefix:
+                payload = event[start:behind]
+                if _LF in payload or _CR in payload:  # several events, perhaps
+                    return None
+                text = decode(payload)
+            if text is None:
                 self.has_refused = True
             return text
 

@@ -166,15 +166,14 @@ class Projector:
         state = self._states.get(index)
         if state is None or state.dropped or state.ended or not state.started:
             return None, 0
-        match state.start.block:
-            case Text():
-                return TextDelta, 0
-            case Reasoning() if state.has_content:
-                return ReasoningDelta, state.part
-            case ToolCall() if state.has_content and not state.wrapped and self._whole is None:
-                return JSONDelta, 0
-            case _:
-                return None, 0
+        kind = type(state.start.block)
+        if kind is Text:
+            return TextDelta, 0
+        if kind is ToolCall and state.has_content and not state.wrapped and self._whole is None:
+            return JSONDelta, 0
+        if kind is Reasoning and state.has_content:
+            return ReasoningDelta, state.part
+        return None, 0
 
     def held_sink(self, delta: Delta) -> Callable[[str], None] | None:
         """Return a function that holds further text of the block and part of a delta.
@@ -397,7 +396,7 @@ class Projector:
         if state.dropped:
             return []
         if (
-            isinstance(state.start.block, Reasoning)
+            type(state.start.block) is Reasoning
             and (carried := self._carriers.unwrap(event)) is not None
         ):
             if carried.id:
@@ -406,7 +405,7 @@ class Projector:
             if not state.started:
                 state.start = structs.replace(state.start, block=Text())
                 event = SignatureDelta(event.index, carried.signature, carried.issuer)
-        if isinstance(state.start.block, Reasoning) and self._carriers.lend(event, state.start):
+        if type(state.start.block) is Reasoning and self._carriers.lend(event, state.start):
             state.dropped = not state.started
             return []
         if isinstance(state.start.block, self._target.signed):
