@@ -487,7 +487,7 @@ class PartWriter:
     def stop(self) -> bytes:
         """Return the events that end the part, and the message item if this part is the last."""
         annotations = b"".join([self._annotation(citation) for citation in self._held_citations])
-        text, position = self._text.text(), self.position
+        text, position = msgspec.Raw(dumps(self._text.text())), self.position
         self._text = TextBuffer()
         logprobs = {"logprobs": self._logprobs} if self._type is types.OUTPUT_TEXT else {}
         part = dumps(self._part(text, self._annotations))
@@ -502,7 +502,7 @@ class PartWriter:
             ]
         )
 
-    def _part(self, text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+    def _part(self, text: str | msgspec.Raw, annotations: list[dict[str, Any]]) -> dict[str, Any]:
         part = {**self._extra, "type": self._type.part, self._type.key: text}
         if self._type is types.REFUSAL:
             return part
