@@ -149,9 +149,9 @@ def align_parts(received: dict[int, T], positions: list[int]) -> dict[int, T]:
         received: Parts by the index in their events.
         positions: Positions of parts of the same kind in the complete item.
     """
-    if len(received) != len(positions):
+    if len(received) != len(positions) or [*received] == positions:
         return received
-    return dict(zip(positions, (received[index] for index in sorted(received)), strict=True))
+    return dict(zip(positions, [received[index] for index in sorted(received)], strict=True))
 
 
 # A reasoning block stores a key for each summary, a message with one part stores two.

@@ -9,7 +9,7 @@ from msgspec import Struct
 from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import BlockStop, CitationDelta, Event, RefusalDelta, TextDelta
 from streamnorm._core.failures import malformed
-from streamnorm._core.json import is_array, objects_of, string_of
+from streamnorm._core.json import clean, is_array, objects_of, string_of
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.content import (
     citation_from_wire,
@@ -198,8 +198,8 @@ class MessageItem(Item):
             else:
                 known = received[kind].pop(position, None)
                 self._complete_part(known, kind, position, part, events)
-        missing = [part for parts in received.values() for part in parts.values()]
-        if content and any(part.progress.length for part in missing):
+        missing = [*received[Text].values(), *received[Refusal].values()]
+        if content and missing and any(part.progress.length for part in missing):
             raise malformed(
                 f"message of {len(content)} parts without a text that came, expected all"
             )
@@ -218,7 +218,7 @@ class MessageItem(Item):
     # Parts
 
     def _all_parts(self) -> list[_ContentPart]:
-        return [part for parts in self._parts.values() for part in parts.values()]
+        return [*self._parts[Text].values(), *self._parts[Refusal].values()]
 
     def _find_part(self, kind: PartKind, part_index: int | None) -> _ContentPart | None:
         """Return the part that an event is about; None if the part never started."""
@@ -272,8 +272,12 @@ class MessageItem(Item):
 
     def _reconcile(self, known: _ContentPart, part: dict[str, Any], events: list[Event]) -> None:
         """Append the text, log probabilities and annotations that only the complete part holds."""
-        if isinstance(part.get(_TEXT_KEYS[known.kind]), str):
-            self._reconcile_text(known, string_of(part, _TEXT_KEYS[known.kind]), events)
+        text = part.get(_TEXT_KEYS[known.kind])
+        if isinstance(text, str):
+            # A text that equals the received text has no lone surrogate.
+            if not known.progress.holds(text):
+                self._append_missing_tail(known, clean(text), events)
+            known.is_whole = True
         if known.kind is Refusal:
             return
         annotations = objects_of(part.get("annotations"))[known.citations :]
@@ -287,7 +291,7 @@ class MessageItem(Item):
         for annotation in annotations:
             self._cite(known, annotation, events)
 
-    def _reconcile_text(self, known: _ContentPart, text: str, events: list[Event]) -> None:
+    def _append_missing_tail(self, known: _ContentPart, text: str, events: list[Event]) -> None:
         """Append the rest of a part's complete text that the deltas lacked."""
         progress, length = known.progress, known.progress.length
         if known.is_whole or not known.is_open or self.is_done:
@@ -303,7 +307,6 @@ class MessageItem(Item):
             if length:
                 self._opener.note("completed_by_whole", known.kind.__name__)
             self._append(known, tail, events)
-        known.is_whole = True
 
     def _cite(self, part: _ContentPart, annotation: dict[str, Any], events: list[Event]) -> None:
         part.citations += 1

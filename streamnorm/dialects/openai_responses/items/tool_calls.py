@@ -138,12 +138,15 @@ class ToolCallItem(Item):
         arguments = self._arguments_of(event)
         if arguments is None:
             return
-        progress, length = self._progress, self._progress.length
         self._begun, self._repeated = "", 0
-        if self.can_grow:
-            tail = progress.add_missing_tail(arguments)
-        else:
-            tail = "" if progress.holds(arguments) else None
+        if not self._progress.holds(arguments):
+            self._append_missing_tail(arguments, events)
+        self._is_whole = True
+
+    def _append_missing_tail(self, arguments: str, events: list[Event]) -> None:
+        """Append the rest of complete arguments; accept others that are the same JSON value."""
+        length = self._progress.length
+        tail = self._progress.add_missing_tail(arguments) if self.can_grow else None
         if tail is None:
             self._accept_equal(arguments, length)
         elif tail:
@@ -151,7 +154,6 @@ class ToolCallItem(Item):
                 self._opener.note("completed_by_whole", "ToolCall")
             if self._is_open:
                 events.append(JSONDelta(self.index, tail))
-        self._is_whole = True
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
         call_id = string_of(item, "call_id")
