@@ -254,7 +254,7 @@ class ResponsesDecoder(Decoder):
     def _read_terminal(self, value: _Value, events: list[Event]) -> None:
         response = self._response_of(value)
         status = self._status_of(response, value["type"])
-        error = find_error({"error": response.get("error")})
+        error = find_error({"error": response["error"]}) if response.get("error") else None
         if error is not None or status in _FAILURES:
             if self._id is not None:  # an error alone starts no message
                 self._update_usage(response.get("usage"), events)
@@ -278,7 +278,7 @@ class ResponsesDecoder(Decoder):
         raw_reason = incomplete_reason if incomplete_reason and status == "incomplete" else status
         initial = self._initial_extra
         extra = {k: v for k, v in value.items() if k not in _MAPPED_EVENT_FIELDS and v is not None}
-        extra |= {k: v for k, v in _extra_fields(response).items() if initial.get(k) != v}
+        extra |= _extra_fields({k: v for k, v in response.items() if initial.get(k) != v})
         events.append(MessageStop(reason, raw_reason, extra=extra or None))
         self.outcome = Completed(reason, self._usage)
 

@@ -37,6 +37,7 @@ class Item(ABC):
     Attributes:
         type: The type.
         name: The name; empty if it has none.
+        call_id: The `call_id`; empty if it has none.
         id: The first `id`, else its `call_id`; empty without both.
         output_index: Position in the output; None if no event stated it.
         is_done: Whether the complete item was received.
@@ -46,7 +47,8 @@ class Item(ABC):
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         self.type = string_of(initial, "type")
         self.name = string_of(initial, "name")
-        self.id = id_of(initial)
+        self.call_id = string_of(initial, "call_id")
+        self.id = string_of(initial, "id") or self.call_id
         self.output_index: int | None = None
         self.is_done = False
         self.index = -1

@@ -213,7 +213,7 @@ class OutputItems:
         matches = self._match(entries)
         streamed, matched = [*self._items], set(matches)
         for data, item in zip(entries, matches, strict=True):
-            self._check_call_id(item, data)
+            self._check_call_id(item, self._called(data))
             if item is not None and item.is_done:
                 item.compare(data)
                 continue
@@ -256,7 +256,7 @@ class OutputItems:
     def _item_of(self, data: dict[str, Any], output_index: int | None) -> Item | None:
         """Return the received item that `data` completes; None if the item is new."""
         item_type, id = string_of(data, "type"), string_of(data, "id")
-        called = self._by_call_id.get((item_type, string_of(data, "call_id")))
+        called = self._called(data)
         if not id and called is not None and called.id == id_of(data):
             id = called.id
         if output_index is None and (not id or self.ids_change):
@@ -271,11 +271,14 @@ class OutputItems:
             item = None  # all items share one id
         else:
             item = self.find(output_index, id)
-        self._check_call_id(item, data)
+        self._check_call_id(item, called)
         return item
 
-    def _check_call_id(self, item: Item | None, data: dict[str, Any]) -> None:
-        called = self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
+    def _called(self, data: dict[str, Any]) -> Item | None:
+        """Return the received item with the type and the call id of `data`."""
+        return self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
+
+    def _check_call_id(self, item: Item | None, called: Item | None) -> None:
         if called is not None and item is not called:
             raise malformed("complete item with the call id of another item, expected its own")
 
@@ -300,7 +303,7 @@ class OutputItems:
     def _match_by(self, key: str, data: dict[str, Any], placed: list[Item]) -> Item | None:
         """Return the item that an entry of the terminal event's `output` matches by `key`."""
         if key == "call_id":
-            return self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
+            return self._called(data)
         if key == "position":
             return placed[0] if len(placed) == 1 else None
         id = id_of(data)
@@ -320,9 +323,9 @@ class OutputItems:
     def _add(self, data: dict[str, Any], output_index: int | None, events: list[Event]) -> Item:
         item = self._class_of(data)(data, self._opener)
         self._register(item, output_index)
-        if call_id := string_of(data, "call_id"):
-            self._opener.count_stored(len(call_id))
-            self._by_call_id[item.type, call_id] = item
+        if item.call_id:
+            self._opener.count_stored(len(item.call_id))
+            self._by_call_id[item.type, item.call_id] = item
         item.start(events)
         return item
 
@@ -348,10 +351,11 @@ class OutputItems:
         item_type = string_of(data, "type")
         if item_type == "custom_tool_call" and self._is_server_tool(data):
             return ServerToolItem
+        if item_type in _CLASSES:
+            return _CLASSES[item_type]
         if types.item_type_of(item_type).is_server_call:
             return ServerToolItem
-        default = ResultItem if item_type.endswith("_output") else OpaqueItem
-        return _CLASSES.get(item_type, default)
+        return ResultItem if item_type.endswith("_output") else OpaqueItem
 
     def _is_server_tool(self, data: dict[str, Any]) -> bool:
         """Return whether the server runs the custom tool of a call, as xAI runs its searches."""

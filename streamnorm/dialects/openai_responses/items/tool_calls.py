@@ -41,7 +41,6 @@ class ToolCallItem(Item):
         super().__init__(initial, opener)
         self._is_function = self.type == "function_call"
         (self._text,) = ITEM_TYPES[self.type].texts
-        self._call_id = string_of(initial, "call_id")
         self._progress = StoredText(opener.store_text, opener.stored)
         self._namespace = ""
         self._is_open = False
@@ -157,7 +156,7 @@ class ToolCallItem(Item):
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
         call_id = string_of(item, "call_id")
-        if call_id and self._call_id not in ("", call_id):
+        if call_id and self.call_id not in ("", call_id):
             self._opener.note("id_changed", "tool call")
             self._is_whole = True  # only the id may differ
         self.complete_arguments(item, events)
@@ -188,7 +187,7 @@ class ToolCallItem(Item):
         id = string_of(item, "call_id")
         if not id and (id := string_of(item, "id")):
             self._opener.note("minted_id", "tool call")
-        self.name, self._call_id = string_of(item, "name"), id
+        self.name, self.call_id = string_of(item, "name"), id
         self._namespace = string_of(item, "namespace")
         kind: Literal["function", "custom"] = "function" if self._is_function else "custom"
         call = ToolCall(id, self.name, kind=kind, namespace=self._namespace or None)
