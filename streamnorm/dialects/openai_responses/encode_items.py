@@ -139,6 +139,7 @@ class ReasoningWriter(ItemWriter):
     def __init__(self, head: ItemHead) -> None:
         super().__init__(head)
         self._summaries: list[TextBuffer] = []
+        self._ended: dict[int, msgspec.Raw] = {}  # parts of the summaries that have ended
         self._reopened: dict[int, None] = {}  # summaries with deltas behind their end
         self._writers: dict[int, Callable[[str], bytes]] = {}
         self._last = 0  # summary of the last delta
@@ -188,21 +189,21 @@ class ReasoningWriter(ItemWriter):
         """Return the events that end a summary; b"" if `part` is negative."""
         if part < 0:
             return b""
-        text = self._summaries[part].text()
+        text = msgspec.Raw(dumps(self._summaries[part].text()))
+        self._ended[part] = summary = msgspec.Raw(dumps(_summary(text)))
         position = {**self.position, types.SUMMARY_TEXT.index_key: part}
         return self.frames.write(
             types.SUMMARY_TEXT.done, {**position, types.SUMMARY_TEXT.key: text}
-        ) + self.frames.write(types.SUMMARY_TEXT.part_done, {**position, "part": _summary(text)})
+        ) + self.frames.write(types.SUMMARY_TEXT.part_done, {**position, "part": summary})
 
     def _fields(self, status: str) -> dict[str, Any]:
-        summaries = [_summary(summary.text()) for summary in self._summaries]
-        fields: dict[str, Any] = {types.SUMMARY_TEXT.field: summaries}
+        fields: dict[str, Any] = {types.SUMMARY_TEXT.field: [*self._ended.values()]}
         if self._encrypted is not None:
             fields["encrypted_content"] = self._encrypted
         return fields
 
 
-def _summary(text: str) -> dict[str, Any]:
+def _summary(text: str | msgspec.Raw) -> dict[str, Any]:
     return {"type": types.SUMMARY_TEXT.part, types.SUMMARY_TEXT.key: text}
 
 
@@ -223,6 +224,7 @@ class ToolCallWriter(ItemWriter):
         super().__init__(head)
         self._call = call
         self._arguments = TextBuffer(stored=head.stored)
+        self._whole: str | msgspec.Raw = ""  # the arguments, once they have ended
         self._is_function = call.kind != "custom"
         self.type = "function_call" if self._is_function else "custom_tool_call"
         (self._text,) = types.ITEM_TYPES[self.type].texts
@@ -238,10 +240,10 @@ class ToolCallWriter(ItemWriter):
         if self._is_function:
             if not self._arguments.size:  # clients parse the arguments as JSON
                 rest = self.write("{}")
-            self.is_unfinished = not is_json(self._arguments.text() or "{}")
+            self.is_unfinished = not is_json(self._arguments.text())
         if self.is_unfinished:
             return b""
-        return rest + self._arguments_done() + super().stop()
+        return rest + self._end("completed")
 
     def stop_unfinished(self, status: str) -> bytes:
         """Return the events that end an unfinished call's item at the end of the message.
@@ -255,19 +257,22 @@ class ToolCallWriter(ItemWriter):
                 ends its run as if the model had called nothing.
         """
         if not self._is_function:
+            self._whole = self._arguments.text()
             self.done = dumps(self._item(self._fields("incomplete")))
             return b""
-        return self._arguments_done() + self._write_done(dumps(self._item(self._fields(status))))
+        return self._end(status)
 
-    def _arguments_done(self) -> bytes:
-        done = {**self.position, self._text.key: self._arguments.text()}
-        return self.frames.write(self._text.done, done)
+    def _end(self, status: str) -> bytes:
+        """Return the events that end the arguments and the item."""
+        self._whole = msgspec.Raw(dumps(self._arguments.text()))
+        done = self.frames.write(self._text.done, {**self.position, self._text.key: self._whole})
+        return done + self._write_done(dumps(self._item(self._fields(status))))
 
     def _fields(self, status: str) -> dict[str, Any]:
-        call = {"call_id": self._call.id, "name": self._call.name}
+        call: dict[str, Any] = {"call_id": self._call.id, "name": self._call.name}
         if self._call.namespace is not None:
             call["namespace"] = self._call.namespace
-        return {"status": status, **call, self._text.key: self._arguments.text()}
+        return {"status": status, **call, self._text.key: self._whole}
 
 
 class ServerCallWriter(ItemWriter):
