@@ -139,7 +139,7 @@ class ResponsesEncoder(Encoder):
         self.complete: dict[str, Any] = {}
         self.failure: StreamError | None = None
         self._frames = FrameWriter()
-        self._response = initial_response(response_id(""), self._model or "", 0, {})
+        self._response: dict[str, Any] = {}
         self._has_usage = self._is_started = self._is_ended = False
         self._early: list[Opaque] = []  # no client accepts an event before response.created
         self._next_output_index = 0
@@ -156,8 +156,8 @@ class ResponsesEncoder(Encoder):
         self._has_tool_call = self._has_refusal = False
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
-        writer = self._writers[index]
-        return writer.delta_writer if isinstance(writer, ReasoningWriter) else writer.write
+        reasoning = self._reasonings.get(index)
+        return self._writers[index].write if reasoning is None else reasoning.delta_writer
 
     def resume_after_passthrough(self, start: MessageStart, next_sequence_number: int) -> None:
         self._set_response(start)
@@ -233,21 +233,25 @@ class ResponsesEncoder(Encoder):
         if whole_item is not None:
             self._done[whole_item.output_index] = whole_item.item
             return whole_item.stop()
-        writer = self._writers.pop(event.index, None)
-        if writer is None:  # a part of an unknown type, written whole at its start
-            return b""
-        self._parts.pop(event.index, None)
-        self._reasonings.pop(event.index, None)
-        written = b""
-        if isinstance(writer, ServerCallWriter):
-            written = writer.write_late_added()
-            written += b"".join([self._write_opaque(held) for held in writer.held])
-        elif isinstance(writer, ToolCallWriter):
-            writer.is_unfinished = event.is_unfinished
-        written += writer.stop()
-        if isinstance(writer, ToolCallWriter) and writer.is_unfinished:
-            self._unfinished_calls.append(writer)
-        self._store_done(writer.message if isinstance(writer, PartWriter) else writer)
+        match self._writers.pop(event.index, None):
+            case None:  # a part of an unknown type, written whole at its start
+                return b""
+            case PartWriter() as part:
+                del self._parts[event.index]
+                written, item = part.stop(), part.message
+            case ToolCallWriter() as item:
+                item.is_unfinished = event.is_unfinished
+                written = item.stop()
+                if item.is_unfinished:
+                    self._unfinished_calls.append(item)
+            case ReasoningWriter() as item:
+                del self._reasonings[event.index]
+                written = item.stop()
+            case item:
+                written = item.write_late_added()
+                written += b"".join([self._write_opaque(held) for held in item.held])
+                written += item.stop()
+        self._store_done(item)
         return written
 
     def _start_part(self, index: int, extra: dict[str, Any], part_type: types.TextType) -> bytes:
@@ -324,7 +328,8 @@ class ResponsesEncoder(Encoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         self._set_response(event)
-        fields = {"response": self._snapshot("in_progress", output=[])}
+        response = dumps(self._snapshot("in_progress", output=[]))
+        fields = {"response": msgspec.Raw(response)}
         types = ("response.created", "response.in_progress")
         return b"".join([self._frames.write(type, fields) for type in types]) + self._write_early()
 
@@ -365,6 +370,8 @@ class ResponsesEncoder(Encoder):
 
     def _error(self, event: StreamError) -> bytes:
         self.failure = event
+        if not self._is_started:
+            self._response = initial_response(response_id(""), self._model or "", 0, {})
         error = error_to_wire(event, extras=self.extras)
         # Clients read the error nested or flat; Codex reads `response.failed` alone.
         flat = {key: error[key] for key in ("code", "message", "param")}
