@@ -259,7 +259,7 @@ class OutputStep(OpenStep):
             kind = string_of(content, "type") if is_object(content) else ""
             if not (is_object(content) and self.read_delta(kind or "text", content, "", events)):
                 self._blocks.add_opaque(kind or "content", content, events, index=self.index)
-        if rest := unknown_fields(self._fields, "type", "content"):
+        if rest := unknown_fields(self._fields, ("type", "content")):
             self._blocks.add_opaque(self.kind, rest, events)
 
     def extensible_block(self) -> GrowingBlock | None:
@@ -357,7 +357,7 @@ class OutputStep(OpenStep):
             self._blocks.add_opaque(kind, content, events, index=self.index)
             return
         self.stop(events, explicit=True)
-        extra = unknown_fields(content, "type", "data", "uri", "mime_type")
+        extra = unknown_fields(content, ("type", "data", "uri", "mime_type"))
         events.append(BlockStop(self._blocks.start(block, extra, events)))
 
 
@@ -415,7 +415,7 @@ class ThoughtStep(OpenStep):
                 self.stop(events, explicit=True)
             self._grow(events).append(text, events)
         # Reasoning has no citations.
-        if rest := unknown_fields(content, "type", "text"):
+        if rest := unknown_fields(content, ("type", "text")):
             rest = {"type": "text", "text": "", **rest}
             self._blocks.add_delta("thought_summary", events, self.index, content=rest)
 

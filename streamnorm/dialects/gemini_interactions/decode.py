@@ -40,15 +40,15 @@ from streamnorm.dialects.gemini_interactions.wire import (
 )
 from streamnorm.sse import Frame
 
-_INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs")
-_ERRORS = ("error", "errors")
-_EVENT_FIELDS = ("event_type", "event_id", "metadata", "index")
-_STEP_EVENT_FIELDS = ("step", "content", "delta", "usage")
+_INTERACTION_FIELDS = frozenset({"id", "model", "status", "usage", "steps", "outputs"})
+_START_FIELDS = _INTERACTION_FIELDS | {"error", "errors"}
+_EVENT_FIELDS = frozenset({"event_type", "event_id", "metadata", "index"})
+_STEP_EVENT_FIELDS = _EVENT_FIELDS | {"step", "content", "delta", "usage"}
 _COUNTS = ("usage", "total_usage")
 _STARTS = ("created", "start", "in_progress", "queued")
 _FIELDS_BY_ACTION = {
-    **dict.fromkeys((*FINAL_EVENTS, *_STARTS), ("interaction",)),
-    "status_update": ("interaction_id", "status", "usage"),
+    **dict.fromkeys((*FINAL_EVENTS, *_STARTS), _EVENT_FIELDS | {"interaction"}),
+    "status_update": _EVENT_FIELDS | {"interaction_id", "status", "usage"},
 }
 """Mapped fields of the events of the whole interaction, by action; other actions have none."""
 
@@ -143,7 +143,7 @@ class InteractionsDecoder(Decoder):
             else:
                 self._run.forget()
             self._read_usage(value.get("usage"), events)
-            if rest := unknown_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
+            if rest := unknown_fields(value, _STEP_EVENT_FIELDS):
                 self._blocks.add_opaque(kind, rest, events)
         elif (error := find_error(value)) is not None:
             raise Fatal(error)
@@ -172,7 +172,7 @@ class InteractionsDecoder(Decoder):
         if contradicts(action, status):
             raise self.malformed(f"interaction.{action} with status {status[:20]!r}")
         self._status = status or self._status
-        if rest := unknown_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
+        if rest := unknown_fields(value, _FIELDS_BY_ACTION.get(action, _EVENT_FIELDS)):
             self._blocks.add_opaque(f"interaction.{action}", rest, events)
         # An action of a later revision ends the interaction if its status does.
         is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
@@ -205,7 +205,7 @@ class InteractionsDecoder(Decoder):
         self._blocks.check_names(id, model)
         self._blocks.seed = (id, model, string_of(interaction, "created"))
         # Errors are final: those of a failed interaction are its outcome.
-        self._start_fields = unknown_fields(interaction, *_INTERACTION_FIELDS, *_ERRORS)
+        self._start_fields = unknown_fields(interaction, _START_FIELDS)
         events.append(MessageStart(id, model, dict(self._start_fields) or None))
 
     # Token counts
@@ -217,7 +217,7 @@ class InteractionsDecoder(Decoder):
             # streams, `total_usage` in the types of google-genai.
             for name in _COUNTS:
                 self._read_usage(metadata.get(name), events)
-            if rest := unknown_fields(metadata, *_COUNTS):
+            if rest := unknown_fields(metadata, _COUNTS):
                 self._blocks.add_opaque("metadata", rest, events)
 
     def _read_usage(self, usage: Any, events: list[Event]) -> None:
@@ -238,7 +238,7 @@ class InteractionsDecoder(Decoder):
         known = self._start_fields or {}
         extra = {
             name: item
-            for name, item in unknown_fields(interaction, *_INTERACTION_FIELDS).items()
+            for name, item in unknown_fields(interaction, _INTERACTION_FIELDS).items()
             if name not in known or known[name] != item
         }
         resumable = bool(interaction.get("continuation_token"))

@@ -44,6 +44,7 @@ from streamnorm.dialects.gemini_interactions.wire import (
     CALL_SUFFIX,
     KIND_SUFFIX,
     RESULT_SUFFIX,
+    RawEvent,
     RawStep,
     arguments_text,
     raw_event,
@@ -87,7 +88,6 @@ class OpenSteps:
             data: JSON text of the event.
             events: List to append to.
         """
-        raw = raw_event(data)
         index = self._index_of(action, value.get("index"))
         match action:
             case "start":
@@ -95,10 +95,12 @@ class OpenSteps:
                 fields = step if is_object(step) else {}
                 if not self._repeats(index, fields):
                     self._store(index, max(value_bytes(fields) - USUAL_FIELDS_BYTES, 0))
+                    raw = raw_event(data) if "arguments" in fields else RawEvent()
                     self._start(index, fields, raw.step or raw.content, events)
             case "delta":
                 delta = value.get("delta")
                 delta = delta if is_object(delta) else {}
+                raw = raw_event(data) if "arguments" in delta else RawEvent()
                 self._read_delta(index, delta, raw.delta, events)
             case _:
                 self._stop(index, events)
@@ -304,7 +306,7 @@ def _step_of_delta(kind: str) -> str | None:
 
 
 FUNCTION_CALL = "function_call"
-_MAPPED = ("type", "id", "name", "arguments")
+_MAPPED = frozenset({"type", "id", "name", "arguments"})
 
 _MAX_DEPTH = 128  # of arguments that are compared
 
@@ -445,7 +447,7 @@ class ToolCallStep(_CallStep):
         call = ToolCall(id, name)
         if signed is not None:
             call = structs.replace(call, signature=signed.signature, issuer=signed.issuer)
-        return self._open(call, unknown_fields(fields, *_MAPPED, "signature"), events)
+        return self._open(call, unknown_fields(fields, _MAPPED | {"signature"}), events)
 
     def _sign(self, block: GrowingBlock, fields: dict[str, Any], events: list[Event]) -> None:
         signature = string_of(fields, "signature")
@@ -469,7 +471,7 @@ class ServerToolCallStep(_CallStep):
         if block is None:
             block = self._begin({**self._fields, **delta}, events)
         elif kind == self.kind:
-            rest = unknown_fields(delta, *_MAPPED)
+            rest = unknown_fields(delta, _MAPPED)
             # `server_name` stands in the start and in the delta.
             rest = {name: item for name, item in rest.items() if self._fields.get(name) != item}
             if rest:
@@ -489,7 +491,7 @@ class ServerToolCallStep(_CallStep):
         self._blocks.name_call(id, name)
         self._blocks.running.append(id)
         call = ServerToolCall(id, name, kind=clean(self.kind) + KIND_SUFFIX)
-        return self._open(call, unknown_fields(fields, *_MAPPED), events)
+        return self._open(call, unknown_fields(fields, _MAPPED), events)
 
 
 class ResultStep(OpenStep):

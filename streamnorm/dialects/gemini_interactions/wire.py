@@ -6,6 +6,7 @@ a message and are read as plain JSON, so that unknown fields are kept.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -173,7 +174,7 @@ def replace_half_characters(key: str, value: Any) -> Any:
     return msgspec.json.decode(compact(value)) if key in PIECES else value
 
 
-def unknown_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
+def unknown_fields(value: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Return the fields of an object whose value is not empty and whose name is not in `known`."""
     return {
         key: replace_half_characters(key, item)
