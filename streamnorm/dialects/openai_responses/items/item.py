@@ -351,9 +351,7 @@ class StoredText(TextProgress):
 
     def take_fresh(self) -> None:
         if self._fresh.texts:
-            super().count()
             self.uncounted.append(self._fresh.take())
-            super().count()
 
     def count(self) -> None:
         self.take_fresh()

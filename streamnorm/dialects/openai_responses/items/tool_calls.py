@@ -213,12 +213,14 @@ class ToolCallItem(Item):
 
     def _check_start(self) -> None:
         """Check that the arguments begin with the start's arguments, or equal them as JSON."""
-        initial = self._arguments_of(self._initial) or ""
-        if self._is_start_checked or initial in _NO_ARGUMENTS:
+        if self._is_start_checked:
             return
-        if not self._progress.text.startswith(initial) and not self._is_same(initial):
-            raise malformed("arguments that contradict the start of their call, expected those")
         self._is_start_checked = True
+        initial = self._arguments_of(self._initial) or ""
+        if initial in _NO_ARGUMENTS or self._progress.text.startswith(initial):
+            return
+        if not self._is_same(initial):
+            raise malformed("arguments that contradict the start of their call, expected those")
 
     def _check_name(self, name: str) -> None:
         if name and self.name not in ("", name):
