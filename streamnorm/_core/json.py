@@ -268,7 +268,11 @@ def clean(text: str) -> str:
             part, carry = rejoin(carry, text[start : start + _CLEANED_CHARS])
             parts.append(part)
         return "".join(parts) + clean(carry)
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    try:
+        text.encode()  # in a tenth of the time of the two below
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def rejoin(carry: str, text: str) -> tuple[str, str]:

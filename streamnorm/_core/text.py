@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from streamnorm._core.json import clean, is_object, string_of
+from streamnorm._core.json import clean, dumps, is_object, string_of
 from streamnorm._core.limits import StoredBytes, text_bytes
 
 # A small batch holds little memory; a large one makes joining cheaper for each piece.
@@ -103,6 +103,17 @@ class TextBuffer:
         """Return the whole text."""
         self.pack()
         return b"".join([*self._chunks, self._packed]).decode("utf-8", "surrogatepass")
+
+    def json(self) -> bytes:
+        """Return the whole text as a JSON string.
+
+        Raises:
+            UnicodeEncodeError: The text has a lone surrogate.
+        """
+        self.pack()
+        parts = [dumps(part.decode("utf-8", "surrogatepass"))[1:-1] for part in self._chunks]
+        parts.append(dumps(self._packed.decode("utf-8", "surrogatepass"))[1:-1])
+        return b'"%b"' % b"".join(parts)
 
     def release(self) -> None:
         """Subtract the size of the text, which is no longer needed, from the counter `stored`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from support.draws import Draws, draws
 
 from streamnorm import LimitExceeded
+from streamnorm._core.json import dumps
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.text import BATCH, LONG_CHARS, TextBuffer
 
@@ -76,3 +78,23 @@ def test_text_of_several_chunks_is_read_whole_and_in_parts() -> None:
     assert buffer.text() == whole
     assert buffer.size == len(whole)
     assert unread + buffer.unread() == whole
+
+
+def test_text_is_written_as_json() -> None:
+    buffer, whole = TextBuffer(), ""
+    assert buffer.json() == b'""'
+    for number in range(3000):
+        piece = f'"\\\n\x00é\u2028😀{number}'
+        whole += piece
+        buffer.append(piece)
+        if number in (1, 2000, 2999):
+            assert msgspec.json.decode(buffer.json(), type=str) == whole
+            assert buffer.json() == dumps(whole)
+    assert buffer.text() == whole
+
+
+@pytest.mark.parametrize("size", [0, 10_000])
+def test_lone_surrogate_is_not_written_as_json(size: int) -> None:
+    buffer = TextBuffer("x" * size + "\ud83d")
+    with pytest.raises(UnicodeEncodeError):
+        buffer.json()

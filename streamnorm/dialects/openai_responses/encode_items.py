@@ -189,7 +189,7 @@ class ReasoningWriter(ItemWriter):
         """Return the events that end a summary; b"" if `part` is negative."""
         if part < 0:
             return b""
-        text = msgspec.Raw(dumps(self._summaries[part].text()))
+        text = msgspec.Raw(self._summaries[part].json())
         self._ended[part] = summary = msgspec.Raw(dumps(_summary(text)))
         position = {**self.position, types.SUMMARY_TEXT.index_key: part}
         return self.frames.write(
@@ -492,7 +492,7 @@ class PartWriter:
     def stop(self) -> bytes:
         """Return the events that end the part, and the message item if this part is the last."""
         annotations = b"".join([self._annotation(citation) for citation in self._held_citations])
-        text, position = msgspec.Raw(dumps(self._text.text())), self.position
+        text, position = msgspec.Raw(self._text.json()), self.position
         self._text = TextBuffer()
         logprobs = {"logprobs": self._logprobs} if self._type is types.OUTPUT_TEXT else {}
         part = dumps(self._part(text, self._annotations))
