@@ -278,10 +278,12 @@ class DeltaRun(ABC):
     def _event_reader(self) -> ReadText:
         """Return a function that does what `_text_of_lines` does, for events with a blank line."""
         decode, prefix = self.decode, self.prefix
-        start, behind = len(prefix), -len(self.event_end)
+        start, behind, end = len(prefix), -len(self.event_end), self.event_end
 
         def read(event: bytes) -> str | None:
             text = None
+            if event[behind:] != end:
+                return None
             if event[:start] == prefix:
                 payload = event[start:behind]
                 if _LF in payload or _CR in payload:  # several events, perhaps
@@ -536,13 +538,13 @@ def _forwarder(run: DeltaRun, framing: SSEDecoder, read: ReadText, otherwise: Fo
         # Most servers write one event at a time, and a read is what they wrote.
         if not run.reads_are_events:
             return forward_several(data, whole, out, consumer)
-        if whole[behind:] != event_end:
-            if held or not begins_event(data):
+        if (text := read(whole)) is None:
+            if run.has_refused:
+                return data
+            if held or whole[behind:] == event_end or not begins_event(data):
                 return forward_several(data, whole, out, consumer)
             framing.held, framing.holds_original = data, True
             return b""
-        if (text := read(whole)) is None:
-            return data if run.has_refused else forward_several(data, whole, out, consumer)
         framing.frames += 1
         if held:
             framing.held, framing.holds_original = b"", True
