@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from streamnorm._core.codec import RequestViolation
 from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
@@ -106,28 +106,30 @@ def stop_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
     return "stop" if reason == "refusal" and is_refused else _FINISH_REASONS[reason]
 
 
+# The names of each count, with the object that holds it if that is not the usage object itself.
+_PROMPT = ((None, "prompt_tokens"),)
+_COMPLETION = ((None, "completion_tokens"),)
+_TOTAL = ((None, "total_tokens"),)
 _CACHE_READ = (
     ("prompt_tokens_details", "cached_tokens"),
-    ("prompt_cache_hit_tokens",),  # DeepSeek
-    ("cached_tokens",),  # Moonshot
-    ("num_cached_tokens",),  # Mistral
-    ("cache_read_input_tokens",),  # proxies before Anthropic
+    (None, "prompt_cache_hit_tokens"),  # DeepSeek
+    (None, "cached_tokens"),  # Moonshot
+    (None, "num_cached_tokens"),  # Mistral
+    (None, "cache_read_input_tokens"),  # proxies before Anthropic
 )
 _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
-    ("cache_creation_input_tokens",),
+    (None, "cache_creation_input_tokens"),
 )
-_REASONING = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
+_REASONING = (("completion_tokens_details", "reasoning_tokens"), (None, "reasoning_tokens"))
 
 
 def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
     """Return the snapshot `before`, updated with the counts of a usage object."""
-    rest: dict[str, Any] = {
-        key: dict(value) if is_object(value) else value for key, value in reported.items()
-    }
-    prompt = _pop_count(rest, (("prompt_tokens",),))
-    completion = _pop_count(rest, (("completion_tokens",),))
-    total = _pop_count(rest, (("total_tokens",),))
+    rest = _drop_absent(reported)
+    prompt = _pop_count(rest, _PROMPT)
+    completion = _pop_count(rest, _COMPLETION)
+    total = _pop_count(rest, _TOTAL)
     read = _pop_count(rest, _CACHE_READ)
     write = _pop_count(rest, _CACHE_WRITE)
     reasoning = _pop_count(rest, _REASONING)
@@ -141,23 +143,20 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
         )  # `prompt_tokens` excludes the cache, the total perhaps too
         totals.add(prompt + (completion or 0) + (reasoning or 0))
         totals.discard(prompt + (completion or 0))
-    elif "prompt_audio_seconds" in rest and total is not None:
+    elif "prompt_audio_seconds" in reported and total is not None:
         prompt = max(total - (completion or 0), prompt or 0)  # Mistral excludes the audio
         totals.clear()
     # xAI's completion excludes the reasoning (xai/reasoning-outside-completion); only the total
     # shows it.
     if reasoning and completion is not None and total in totals:
         completion += reasoning
-    counts = {
-        "input_tokens": prompt,
-        "output_tokens": completion,
-        "cache_read_tokens": read,
-        "cache_write_tokens": write,
-        "reasoning_tokens": reasoning,
-        "extra": {**(before.extra or {}), **_drop_absent(rest)} or None,
-    }
-    return structs.replace(
-        before, **{key: value for key, value in counts.items() if value is not None}
+    return Usage(
+        before.input_tokens if prompt is None else prompt,
+        before.output_tokens if completion is None else completion,
+        before.cache_read_tokens if read is None else read,
+        before.cache_write_tokens if write is None else write,
+        before.reasoning_tokens if reasoning is None else reasoning,
+        {**(before.extra or {}), **rest} or None,
     )
 
 
@@ -203,25 +202,29 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
     return fields
 
 
-def _pop_count(rest: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
-    """Remove the counts at all paths from `rest`; return the first count found."""
+def _pop_count(rest: dict[str, Any], names: tuple[tuple[str | None, str], ...]) -> int | None:
+    """Remove the counts of all names from `rest`; return the first count found."""
     first: int | None = None
-    for *parents, key in paths:
-        owner = rest.get(parents[0]) if parents else rest
-        if is_object(owner):
-            count = count_of(owner.get(key))
+    for parent, key in names:
+        owner = rest if parent is None else rest.get(parent)
+        if is_object(owner) and key in owner and (count := count_of(owner[key])) is not None:
             # All names of a count are removed: DeepSeek sends one count under two
             # (deepseek/cache-hit-and-miss).
-            if count is not None:
-                del owner[key]
-                first = count if first is None else first
+            del owner[key]
+            if parent is not None and not owner:
+                del rest[parent]
+            first = count if first is None else first
     return first
 
 
 def _drop_absent(rest: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that are neither null nor empty objects."""
-    inner = {key: _drop_absent(value) if is_object(value) else value for key, value in rest.items()}
-    return {key: value for key, value in inner.items() if value is not None and value != {}}
+    fields: dict[str, Any] = {}
+    for key, value in rest.items():
+        item = _drop_absent(value) if is_object(value) else value
+        if item is not None and item != {}:
+            fields[key] = item
+    return fields
 
 
 # The vendor's type and code by HTTP status or by subject of the error, where they differ from
