@@ -93,13 +93,13 @@ class StreamState(BlockOpener):
         self.chunk_id = id or None
         if self.first_chunk_id is None:
             self.first_chunk_id = self.chunk_id
-        elif self.changes_id(id):
+        elif id != self.first_chunk_id and self.changes_id(id):
             self.id_changes = True
             self.note("id_changed", "chunk")
 
     def changes_id(self, id: ChunkId) -> bool:
-        """Return whether a chunk's `id` is the first that differs from the first chunk's id."""
-        return id != self.first_chunk_id and bool(id) and not self.id_changes
+        """Return whether an `id` other than the first chunk's is the first such id of a chunk."""
+        return bool(id) and not self.id_changes
 
     def check_depth(self, value: object) -> None:
         """Raise `Fatal` if a value nests deeper than `max_json_depth`."""
@@ -529,9 +529,10 @@ class ChoiceBlocks:
 
     def _add_arguments(self, call: Call, text: str, events: list[Event]) -> None:
         state = self._state
-        first, size = not call.has_content, call.arguments.size
+        size = call.arguments.size
+        first = not size and call.signature is None
         text = call.append(text, state.note, cumulative=state.quirks.cumulative_arguments)
-        if call.arguments.size > size + len(text):  # a placeholder is held
+        if call.has_placeholder and not size:
             self.is_finished = False
         elif text and self.is_finished:  # white space is content as long as more must come
             self.is_finished = not text.strip(_WHITE_SPACE) and call.is_complete()

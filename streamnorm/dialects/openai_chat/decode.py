@@ -164,7 +164,9 @@ class ChatDecoder(Decoder):
     def _read_chunk(self, frame: Frame, chunk: wire.Chunk, events: list[Event]) -> None:
         choices = chunk.choices or ()
         # Unknown fields are stored from the first chunk and from all that may be the last.
-        is_last = not choices or any(choice.finish_reason for choice in choices)
+        is_last = not choices
+        for choice in choices:
+            is_last = is_last or bool(choice.finish_reason)
         value: dict[str, Any] = {}
         if is_last or not self._choices or chunk.error or frame.event == "error":
             value = self._json_object(frame.data)
@@ -193,6 +195,10 @@ class ChatDecoder(Decoder):
         # Two choices without an index would become one text.
         if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
             raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
+        reported = [chunk.usage] if chunk.usage else []
+        # Groq, once here alone, now in both fields.
+        if chunk.x_groq and is_object(usage := chunk.x_groq.get("usage")):
+            reported.append(usage)
         for number, choice in enumerate(choices):
             if value and choice.delta is None and choice.message is None:
                 self._refuse_legacy(value["choices"][number], is_first=is_first)
@@ -203,7 +209,10 @@ class ChatDecoder(Decoder):
             if choice.finish_reason:
                 blocks.finish(choice.finish_reason)
                 self._store_last_fields(blocks, value["choices"][number])
-        self._read_usage(chunk, events)
+            if choice.usage:  # Moonshot (moonshot/usage-in-the-choice)
+                reported.append(choice.usage)
+        if reported:
+            self._read_usage(reported, value, events)
         self._read_side_fields(chunk, events)
         # Last, since OpenRouter sends the error beside a choice with its delta.
         if (error := chunk_error(chunk, value, self._state.check_depth)) is not None:
@@ -292,18 +301,14 @@ class ChatDecoder(Decoder):
         if unknown := _unknown(value, known):
             self._state.store_fields(stored, unknown)
 
-    def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
+    def _read_usage(
+        self, reported: list[dict[str, Any]], value: dict[str, Any], events: list[Event]
+    ) -> None:
         before = self._usage.usage
-        for usage in (
-            chunk.usage,
-            # Groq, once here alone, now in both fields.
-            chunk.x_groq.get("usage") if chunk.x_groq else None,
-            # Moonshot (moonshot/usage-in-the-choice).
-            *(choice.usage for choice in chunk.choices or ()),
-        ):
-            if usage is not None and is_object(usage):
+        for usage in reported:
+            if not value:  # else the depth of the whole chunk was checked
                 self._state.check_depth(usage)
-                self._usage.merge(usage)
+            self._usage.merge(usage)
         if self._usage.usage.extra != before.extra:
             self._state.store_usage(self._usage.usage.extra)
         # Groq sends equal counts in up to three chunks.
@@ -352,25 +357,20 @@ class ChatDecoder(Decoder):
                 blocks.add_opaque("provider_specific_fields", rest, events)
         if delta.refusal:
             blocks.add_text("refusal", delta.refusal, events)
-        for call in delta.tool_calls or ():
-            self._read_call(call, blocks, events)
-        function = delta.function_call
+        calls, function = delta.tool_calls or [], delta.function_call
         if function is not None and (function.name or function.arguments):
             # A message has at most one legacy call (openai/legacy-function-call).
             legacy = wire.Function(function.name, function.arguments)
-            self._read_call(wire.ToolCallDelta(0, function=legacy), blocks, events)
+            calls = [*calls, wire.ToolCallDelta(0, function=legacy)]
+        for call in calls:
+            fragment = call_fragment_from_wire(call, self._state.check_depth)
+            if fragment is not None:
+                blocks.add_call_fragment(fragment, events)
+                if call.extra_content and fragment.signature is None:
+                    blocks.add_opaque("extra_content", call.extra_content, events)
         for name in OPAQUE_DELTA_FIELDS:
             if value := getattr(delta, name):
                 blocks.add_opaque(name, value, events)
-
-    def _read_call(
-        self, call: wire.ToolCallDelta, blocks: ChoiceBlocks, events: list[Event]
-    ) -> None:
-        fragment = call_fragment_from_wire(call, self._state.check_depth)
-        if fragment is not None:
-            blocks.add_call_fragment(fragment, events)
-            if call.extra_content and fragment.signature is None:
-                blocks.add_opaque("extra_content", call.extra_content, events)
 
     # The end
 
@@ -477,9 +477,10 @@ class ChatRun(DeltaRun):
         """Select the chunk shape that the fast path expects, after a chunk on the slow path."""
         self._reported, self._has_usage = self._usage.usage, False
         blocks = choices.get(0) if len(choices) == 1 else None
-        expected = None if blocks is None else blocks.appendable
-        calls = None if blocks is None else blocks.calls
-        call_count, moves = (0, 0) if calls is None else (len(calls.all), calls.moves)
+        expected, call_count, moves = None, 0, 0
+        if blocks is not None:
+            expected = blocks.appendable
+            call_count, moves = len(blocks.calls.all), blocks.calls.moves
         is_new = expected is not self._expected
         if is_new:
             self._expected, self._failures = expected, 0

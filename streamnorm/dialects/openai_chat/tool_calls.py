@@ -52,7 +52,7 @@ def call_fragment_from_wire(
     # Qwen repeats the id as "" (qwen/empty-id-on-continuation), Mistral's SDK has the text `null`
     # for none (mistral/literal-null-id), OpenRouter relays numbers (openrouter/numeric-id).
     id = str(delta.id) if delta.id not in (None, "", "null") else None
-    signed = signature_from_wire(delta.extra_content)
+    signed = signature_from_wire(delta.extra_content) if delta.extra_content else None
     signed = signed or signature_from_fields(delta.provider_specific_fields)
     if id is not None:
         id, signed_by_id = split_signed_id(id)
@@ -66,9 +66,9 @@ def call_fragment_from_wire(
     return CallFragment(index, id, function.name or "", arguments, is_custom, signed)
 
 
-def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
+def signature_from_wire(extra_content: dict[str, Any]) -> Signed | None:
     """Return a call's signature, as Gemini's compatible endpoint sends it."""
-    google = extra_content.get("google") if extra_content else None
+    google = extra_content.get("google")
     signature = google.get("thought_signature") if is_object(google) else None
     if isinstance(signature, str) and signature:
         # Our encoder writes signatures of other vendors to the same field, with their issuer.
