@@ -327,19 +327,21 @@ class ChoiceBlocks:
 
     def stop(self) -> MessageStop:
         """Return the event that ends the message, with the choice's stop reason."""
-        calls = self.calls.all
+        calls, is_cut = self.calls.all, False
         for call in calls:
             # OpenAI cuts arguments at the token limit (openai/length-in-arguments), Together loses
             # their tail even with the reason `tool_calls`.
             if not call.is_executable():
                 self._state.note("unfinished_arguments", "tool call")
-        # No finish says that a call without arguments was not to have some.
-        is_whole = all(call.is_executable() and call.arguments.size for call in calls)
+                is_cut = True
+            # No finish says that a call without arguments was not to have some.
+            elif not call.arguments.size:
+                is_cut = True
         return stop_reason_from_wire(
             self.finish_reason,
             choice=self._choice,
             has_calls=bool(calls),
-            is_cut=not (is_whole or self.is_finished),
+            is_cut=is_cut and not self.is_finished,
             is_refused=self._is_refused,
             extra=self.extra,
         )
@@ -459,19 +461,20 @@ class ChoiceBlocks:
         # (openai/parallel-tools-interleaved-two).
         stopped = self.calls.stop_complete(events) if self.calls.open else []
         stopped += self._stop_text(is_text=kind is not None)
-        events += [BlockStop(stop) for stop in sorted(stopped)]
+        events += map(BlockStop, sorted(stopped))
         events.append(BlockStart(index, block, self._choice))
         self._open_text = index if kind else -1
-        self._kind = kind
-        if kind == "reasoning":
-            self._signed_index = signed_index
-        reasoning = ReasoningDelta(index, "") if kind == "reasoning" else None
-        self._text_delta = TextDelta(index, "") if kind == "text" else reasoning
+        self._kind, self._text_delta = kind, None
         if kind == "text":
+            self._text_delta = TextDelta(index, "")
             self.text_blocks += 1
             events += [CitationDelta(index, citation) for citation, _ in self._early_citations]
             self._early_citations.clear()
-        self._is_refused = self._is_refused or kind == "refusal"
+        elif kind == "reasoning":
+            self._text_delta = ReasoningDelta(index, "")
+            self._signed_index = signed_index
+        elif kind == "refusal":
+            self._is_refused = True
         return index
 
     def _stop_text(self, *, is_text: bool) -> list[int]:

@@ -385,25 +385,23 @@ class ChatDecoder(Decoder):
             self._choices[0] = ChoiceBlocks(0, self._state)
         if 0 not in self._choices:  # most targets write choice 0 alone
             raise self.malformed(f"choice {min(self._choices)} alone, expected choice 0")
-        choices = [blocks for _, blocks in sorted(self._choices.items())]
+        choices = dict(sorted(self._choices.items()))
         # No chunk ends a block: whatever is open ends with the stream.
-        open_blocks = [blocks.flush(events) for blocks in choices]
+        indexes = [index for blocks in choices.values() for index in blocks.flush(events)]
         if self._last_fields:
             known = self._first_fields
             new = {name: value for name, value in self._last_fields.items() if name not in known}
             self._choices[0].extra.update(new)
-        stops = {stop.choice: stop for stop in [blocks.stop() for blocks in choices]}
-        unfinished = {
-            blocks.last_custom_call
-            for blocks, stop in zip(choices, stops.values(), strict=True)
+        stops = {number: blocks.stop() for number, blocks in choices.items()}
+        unfinished = [
+            choices[number].last_custom_call
+            for number, stop in stops.items()
             if stop.reason in CUT_SHORT
-        }
-        indexes = sorted(index for each in open_blocks for index in each)
-        events += [BlockStop(index, index in unfinished) for index in indexes]
+        ]
+        events += [BlockStop(index, index in unfinished) for index in sorted(indexes)]
         events += stops.values()
         # Snowflake sends `[DONE]` without a finish reason (snowflake/no-finish-reason).
-        finished = all(blocks.is_finished for blocks in choices)
-        lenient = () if finished else ("no_finish",)
+        lenient = () if self._all_finished() else ("no_finish",)
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
 
 

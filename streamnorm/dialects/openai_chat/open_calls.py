@@ -215,14 +215,14 @@ class ToolCalls(Struct, eq=False):
 
     def stop_complete(self, events: list[Event]) -> list[int]:
         """Stop all complete calls, since another block starts; return their block indexes."""
-        calls = [call for _, call in sorted(self._unsettled.items())]
-        for call in calls:
+        stopped: list[int] = []
+        for index, call in sorted(self._unsettled.items()):
             call.followed = True
-        complete = [call for call in calls if call.is_complete()]
-        for call in complete:
-            self._stop(call, events)
+            if call.is_complete():
+                self._stop(call, events)
+                stopped.append(index)
         self._unsettled.clear()
-        return [call.index for call in complete]
+        return stopped
 
     def flush(self, events: list[Event]) -> list[int]:
         """Append the held arguments of all open calls; return the block indexes of the calls."""
