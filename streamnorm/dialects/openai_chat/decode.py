@@ -82,7 +82,7 @@ class ChatDecoder(Decoder):
         self._whole: dict[int, str] = {}  # digests of whole messages without deltas, by choice
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
-        self._last_fields: dict[str, Any] = {}  # unknown fields of last chunks
+        self._last_fields: dict[str, Any] = {}  # further ones in last chunks
         self._side_fields: dict[str, Any] = {}  # as last emitted
 
     def read(self, frame: Frame, events: list[Event]) -> None:
@@ -190,8 +190,9 @@ class ChatDecoder(Decoder):
         if not self._started:
             self._store_unknown(self._first_fields, value, wire.CHUNK_FIELDS)
             self._start(chunk, events)
-        elif is_last:
-            self._store_unknown(self._last_fields, value, wire.CHUNK_FIELDS)
+        elif is_last:  # which repeat `created` and other fields of the first chunk
+            known = wire.CHUNK_FIELDS.union(self._first_fields)
+            self._store_unknown(self._last_fields, value, known)
         # Two choices without an index would become one text.
         if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
             raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
@@ -388,10 +389,7 @@ class ChatDecoder(Decoder):
         choices = dict(sorted(self._choices.items()))
         # No chunk ends a block: whatever is open ends with the stream.
         indexes = [index for blocks in choices.values() for index in blocks.flush(events)]
-        if self._last_fields:
-            known = self._first_fields
-            new = {name: value for name, value in self._last_fields.items() if name not in known}
-            self._choices[0].extra.update(new)
+        self._choices[0].extra.update(self._last_fields)
         stops = {number: blocks.stop() for number, blocks in choices.items()}
         unfinished = [
             choices[number].last_custom_call

@@ -13,6 +13,7 @@ from streamnorm import (
     BlockStop,
     Completed,
     Event,
+    Limits,
     MessageStart,
     MessageStop,
     Note,
@@ -95,6 +96,12 @@ def test_unknown_fields_of_the_last_chunks_go_to_the_stop() -> None:
     )
     last = decode(first, finish, usage, DONE).events[-1]
     assert last == MessageStop("end_turn", "stop", extra={"tier": "flex", "moderation": {}})
+
+
+def test_field_of_the_first_chunk_is_not_stored_again_from_the_last() -> None:
+    first, finish = content("a", provider="x" * 200), chunk({}, "stop", provider="y" * 200)
+    decoded = decode(first, finish, DONE, limits=Limits(max_accumulated_bytes=300))
+    assert decoded.outcome == Completed("end_turn", Usage())
 
 
 def test_unknown_fields_of_a_finished_choice_go_to_its_stop() -> None:
