@@ -216,6 +216,13 @@ class ChatEncoder(Encoder):
             case Text():
                 choice.annotations.start_block(event.index)
                 block.set_frame(b'"content":', b"")
+            case ToolCall(id, name, kind=kind):
+                # Both SDKs fail at a first index other than 0, and at gaps.
+                block.number = choice.calls
+                choice.calls += 1
+                block.set_frame(*arguments_frame(block.number, kind))
+                call = call_start_to_wire(block.number, id, name, kind)
+                return started + choice.delta({"tool_calls": [call]})
             case Refusal():
                 choice.is_refused = True
                 block.set_frame(b'"refusal":', b"")
@@ -226,13 +233,6 @@ class ChatEncoder(Encoder):
             case RedactedReasoning(data, issuer, id):
                 detail = choice.details.redacted_to_wire(Signed(data, issuer, id))
                 return started + choice.delta({"reasoning_details": [detail]})
-            case ToolCall(id, name, kind=kind):
-                # Both SDKs fail at a first index other than 0, and at gaps.
-                block.number = choice.calls
-                choice.calls += 1
-                block.set_frame(*arguments_frame(block.number, kind))
-                call = call_start_to_wire(block.number, id, name, kind)
-                return started + choice.delta({"tool_calls": [call]})
             case other:
                 raise AssertionError(f"{type(other).__name__} passed the projection")
         return started
