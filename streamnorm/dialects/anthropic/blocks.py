@@ -48,6 +48,7 @@ from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import (
     CALL_TYPES,
+    CALLS,
     call_from_wire,
     citation_from_wire,
     complete_compaction,
@@ -64,7 +65,7 @@ from streamnorm.dialects.anthropic.content import (
 _KINDS: dict[type[Block], tuple[type[Block], ...]] = {
     Text: (Text,),
     Reasoning: (Reasoning,),
-    ToolCall: (ToolCall, ServerToolCall),
+    ToolCall: CALLS,
 }
 _NAMES: dict[type[Block], str] = {Text: "text", Reasoning: "thinking", ToolCall: "tool_use"}
 _DELTAS: dict[type[Block], type[Delta]] = {
@@ -411,7 +412,7 @@ class MessageBlocks:
 
     def _emit_start(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         started = block.unified
-        if isinstance(started, ToolCall | ServerToolCall):
+        if isinstance(started, CALLS):
             # A tool result names its call by the id alone.
             if started.id in self._call_ids:
                 raise malformed("second call of one id, expected another id")
@@ -419,8 +420,8 @@ class MessageBlocks:
                 self._call_ids.add(started.id)
             self.has_client_call = self.has_client_call or isinstance(started, ToolCall)
         block.index = self.opener.open(started, events, extra=block.extra)
-        if type(started) in _DELTAS:
-            block.delta = _DELTAS[type(started)](block.index, "")
+        if (delta := _DELTAS.get(type(started))) is not None:
+            block.delta = delta(block.index, "")
         if isinstance(key, int):
             self._indexes[key] = block.index
 
@@ -431,7 +432,7 @@ class MessageBlocks:
         self.opener.stored.release(block.stored_bytes)
         self._flush_carry(block, events)
         content: str = block.signature or block.start_signature
-        if isinstance(block.unified, ToolCall | ServerToolCall):
+        if isinstance(block.unified, CALLS):
             content = self._complete_input(block)
         elif not block.has_deltas and not content:
             content = block.start_text

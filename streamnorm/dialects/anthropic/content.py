@@ -177,6 +177,7 @@ def _with_index(data: str, index: int | None) -> str:
 
 _dumps_sorted = msgspec.json.Encoder(order="deterministic").encode
 
+CALLS = (ToolCall, ServerToolCall)
 CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _RESULT = frozenset({"type", "tool_use_id", "content"})
 _MCP_RESULT = "mcp_tool_result"

@@ -40,6 +40,7 @@ from streamnorm._core.events import (
 from streamnorm._core.json import dumps
 from streamnorm._core.text import Signed
 from streamnorm.dialects.anthropic.content import (
+    CALLS,
     call_to_wire,
     citation_to_wire,
     event_to_wire,
@@ -53,8 +54,16 @@ from streamnorm.dialects.anthropic.traits import CAPABILITIES
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+_BLOCK_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _DELTA_END = b"}}\n\n"
+_TEXT_DELTA = (b"text_delta", b"text")
+# Delta types, and the names of their text fields, of the blocks whose deltas are no text deltas.
+_DELTAS: dict[type[Block], tuple[bytes, bytes]] = {
+    Reasoning: (b"thinking_delta", b"thinking"),
+    ToolCall: (b"input_json_delta", b"partial_json"),
+    ServerToolCall: (b"input_json_delta", b"partial_json"),
+}
 
 # Fields within the `delta` of `message_delta`; unknown fields stand at the level of `usage`.
 _DELTA_FIELDS = ("stop_details", "container", "safeguard_results")
@@ -122,7 +131,7 @@ class AnthropicEncoder(Encoder):
             content_block, delta = opaque_to_wire(block)
             start = _start_frame(index, content_block)
             return start if delta is None else start + self._delta(event.index, delta)
-        kind, field = _delta_of(block)
+        kind, field = _DELTAS.get(type(block), _TEXT_DELTA)
         self._delta_heads[event.index] = (
             b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
             b'"delta":{"type":"%b","%b":' % (index, kind, field)
@@ -132,7 +141,7 @@ class AnthropicEncoder(Encoder):
         if event.extra:
             content_block = self._vendor_fields(event.extra) | content_block
         start = _start_frame(index, content_block)
-        if not isinstance(block, ToolCall | ServerToolCall):
+        if not isinstance(block, CALLS):
             return start
         self._without_input[event.index] = None
         # The API begins the deltas of every call with an empty one.
@@ -143,7 +152,7 @@ class AnthropicEncoder(Encoder):
         if event.index in self._without_input:  # clients parse an input of no text as null
             arguments = self._json(JSONDelta(event.index, "{}"))
         self._delta_heads.pop(event.index, None)
-        return arguments + _frame("content_block_stop", {"index": self._indexes[event.index]})
+        return arguments + _BLOCK_STOP % self._indexes[event.index]
 
     def _message_start(self, event: MessageStart) -> bytes:
         extra = self._take_extra(event.extra) if event.extra else {}
@@ -205,17 +214,6 @@ def _frame(event: str, body: dict[str, Any]) -> bytes:
 
 def _start_frame(index: int, content_block: object) -> bytes:
     return _frame("content_block_start", {"index": index, "content_block": content_block})
-
-
-def _delta_of(block: Block) -> tuple[bytes, bytes]:
-    """Return the delta type of a block, and the name of the delta's text field."""
-    match block:
-        case Reasoning():
-            return b"thinking_delta", b"thinking"
-        case ToolCall() | ServerToolCall():
-            return b"input_json_delta", b"partial_json"
-        case _:
-            return b"text_delta", b"text"
 
 
 def _block_to_wire(block: Block) -> dict[str, Any]:
