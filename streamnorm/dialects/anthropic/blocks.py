@@ -138,43 +138,45 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
     Raises:
         Fatal: The block lacks its type or a required field.
     """
-    match block:
-        case {"type": "text"}:
+    match block.get("type"):
+        case "text":
             return OpenBlock(
                 Text(),
-                wire.unknown_fields(block, "type", "text", "citations"),
+                wire.unknown_fields(block, ("type", "text", "citations")),
                 # "" at the API; MiniMax repeats the first delta here, some proxies send the whole
                 # text (minimax/text-repeated, proxy/whole-blocks-in-starts).
                 start_text=clean(wire.text_of(block, "text")),
                 start_citations=tuple(map(citation_from_wire, objects_of(block.get("citations")))),
             )
-        case {"type": "thinking"}:
+        case "thinking":
             return OpenBlock(
                 Reasoning(),
-                wire.unknown_fields(block, "type", "thinking", "signature"),
+                wire.unknown_fields(block, ("type", "thinking", "signature")),
                 start_text=clean(wire.text_of(block, "thinking")),
                 # "" at the API, and missing at DeepSeek; gateways that frame whole answers sign
                 # here.
                 start_signature=string_of(block, "signature"),
             )
-        case {"type": "redacted_thinking", "data": str(data)}:
+        case "redacted_thinking" if isinstance(data := block.get("data"), str):
             return OpenBlock(
-                redacted_from_wire(data, server), wire.unknown_fields(block, "type", "data")
+                redacted_from_wire(data, server), wire.unknown_fields(block, ("type", "data"))
             )
         # llama.cpp leaves out `input`, the API sends `{}` before deltas.
-        case {"type": str(kind), "name": str(name)} if kind in CALL_TYPES and name:
+        case str(kind) if kind in CALL_TYPES and (name := string_of(block, "name")):
             return OpenBlock(
                 call_from_wire(kind, name, block),
-                wire.unknown_fields(block, "type", "id", "name", "input"),
+                wire.unknown_fields(block, ("type", "id", "name", "input")),
                 start_input=input_from_wire(block, raw_input),
             )
         # By the suffix, since each server tool of the API has a result type of its own.
-        case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
+        case str(kind) if kind.endswith("_tool_result") and isinstance(
+            id := block.get("tool_use_id"), str
+        ):
             result = result_from_wire(kind, id, block)
-            return OpenBlock(result, wire.unknown_fields(block, *result_fields(result)))
-        case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
+            return OpenBlock(result, wire.unknown_fields(block, result_fields(result)))
+        case str(kind) if kind in CALL_TYPES or kind == "redacted_thinking":
             raise malformed(f"{kind} lacks a field, expected all that are required")
-        case {"type": str(kind)}:
+        case str(kind):
             # The versioning policy allows new block types at any time (anthropic/unknown-types).
             return OpenBlock(opaque_from_wire(kind, block))
         case _:

@@ -93,7 +93,7 @@ _NULLABLE = {
 def citation_from_wire(citation: dict[str, Any]) -> Citation:
     """Return a `citation` object as a citation of the whole text block."""
     kind = string_of(citation, "type")
-    extra = unknown_fields(citation, "type")
+    extra = unknown_fields(citation, ("type",))
 
     def pop_string(key: str) -> str | None:
         return clean(extra.pop(key)) if isinstance(extra.get(key), str) else None

@@ -193,7 +193,7 @@ class AnthropicDecoder(Decoder):
             return
         self._id, self._content = id, message.get("content") or None
         self._blocks.begin_message(id)
-        extra = wire.unknown_fields(message, *wire.MESSAGE_FIELDS)
+        extra = wire.unknown_fields(message, wire.MESSAGE_FIELDS)
         events.append(MessageStart(id, model, extra or None))
         self._merge_usage(message.get("usage"), events)
         # The API counts the input here, before the first token; encoders write it in their first
@@ -231,7 +231,7 @@ class AnthropicDecoder(Decoder):
             delta = {}
         match delta.get("type"):
             case "compaction_delta" if blocks.complete_held(
-                index, wire.unknown_fields(delta, "type"), events
+                index, wire.unknown_fields(delta, ("type",)), events
             ):
                 pass
             case "input_json_delta" if blocks.is_held(index):
@@ -278,7 +278,7 @@ class AnthropicDecoder(Decoder):
             # A reason within a block is that of a server which has not stopped its blocks.
             self._has_stopped = not self._blocks.is_open
         self._merge_stop(delta)
-        self._store_stop_extra(wire.unknown_fields(value, "type", "delta", "usage"))
+        self._store_stop_extra(value, ("type", "delta", "usage"))
         self._merge_usage(value.get("usage"), events)
 
     def _message_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
@@ -286,7 +286,7 @@ class AnthropicDecoder(Decoder):
         if self._stop_reason is None and self._blocks.is_open:
             raise self.malformed("message_stop in an open block, expected its stop or a reason")
         # Bedrock adds its metrics (bedrock/invocation-metrics).
-        self._store_stop_extra(wire.unknown_fields(value, "type"))
+        self._store_stop_extra(value, ("type",))
         self._finish(events)
 
     def _finish(self, events: list[Event]) -> None:
@@ -315,11 +315,12 @@ class AnthropicDecoder(Decoder):
             self._stop_reason = reason
         if sequence := string_of(fields, "stop_sequence"):
             self._stop_sequence = sequence
-        self._store_stop_extra(wire.unknown_fields(fields, "stop_reason", "stop_sequence"))
+        self._store_stop_extra(fields, ("stop_reason", "stop_sequence"))
 
-    def _store_stop_extra(self, fields: _Value) -> None:
+    def _store_stop_extra(self, value: _Value, mapped: tuple[str, ...]) -> None:
         # A stream may repeat `message_delta`, with other unknown fields each time.
-        self._blocks.opener.store_fields(self._stop_extra, fields)
+        if unknown := wire.unknown_fields(value, mapped):
+            self._blocks.opener.store_fields(self._stop_extra, unknown)
 
     _READERS: ClassVar[
         dict[str, Callable[[AnthropicDecoder, _Value, Frame, list[Event]], None]]

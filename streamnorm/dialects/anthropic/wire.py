@@ -7,6 +7,7 @@ structs.  All other payloads are decoded as plain JSON, so that unknown fields a
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,8 +26,8 @@ STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
 MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "usage", *STOP_FIELDS})
 
 
-def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
-    """Return an object's non-null fields that have no unified field."""
+def unknown_fields(value: dict[str, Any], mapped: Container[str] = ()) -> dict[str, Any]:
+    """Return an object's non-null fields that are not `mapped` to a unified field."""
     return {key: item for key, item in value.items() if key not in mapped and item is not None}
 
 

@@ -67,7 +67,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     if content is None:
         raise DecodeError("missing, expected an array", path="$.content")
     id, model = get_str(body, "id") or "", get_str(body, "model") or ""
-    extra = wire.unknown_fields(body, *wire.MESSAGE_FIELDS, *_STOP_FIELDS)
+    extra = wire.unknown_fields(body, wire.MESSAGE_FIELDS.union(_STOP_FIELDS))
     events: list[Event] = [MessageStart(id, model, extra or None)]
     usage = UsageReader()
     if usage.merge(get_object(body, "usage") or {}):
