@@ -304,8 +304,10 @@ class AnthropicDecoder(Decoder):
         self.outcome = Completed(reason, self._usage.usage, lenient)
 
     def _merge_usage(self, usage: Any, events: list[Event]) -> None:
+        before = self._usage.usage.extra
         if is_object(usage) and self._usage.merge(usage):
-            self._blocks.opener.store_usage(self._usage.usage.extra)
+            if self._usage.usage.extra != before:
+                self._blocks.opener.store_usage(self._usage.usage.extra)
             events.append(UsageUpdate(self._usage.usage))
 
     def _merge_stop(self, fields: _Value) -> None:

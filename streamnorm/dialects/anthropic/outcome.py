@@ -62,6 +62,7 @@ def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
 
 
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_COUNTS = frozenset({*_INPUTS, "output_tokens"})
 _THINKING = "thinking_tokens"
 
 
@@ -82,18 +83,17 @@ class UsageReader:
         # Servers that count the input in `message_start` send zeros for it in `message_delta`.
         # A zero next to another input count is genuine: the API has replaced 55,096 cached
         # tokens by 181 uncached and 0 cached ones.
-        has_input = any(count_of(counts.get(key)) for key in _INPUTS)
+        has_input = any(map(count_of, map(counts.get, _INPUTS)))
         for key, value in counts.items():
-            count = count_of(value)
-            if key == "output_tokens_details" and is_object(value):
+            if key in _COUNTS and (count := count_of(value)) is not None:
+                # SGLang and vLLM count the input only in `message_delta`, others only in the start
+                # (proxy/zeros-in-message-delta).
+                if has_input or key == "output_tokens" or not self._counts.get(key):
+                    self._counts[key] = count
+            elif key == "output_tokens_details" and is_object(value):
                 self._merge_details(value)
-            elif count is None or key not in (*_INPUTS, "output_tokens"):
-                if value is not None:
-                    self._extra[key] = value
-            # SGLang and vLLM count the input only in `message_delta`, others only in the start
-            # (proxy/zeros-in-message-delta).
-            elif has_input or key == "output_tokens" or not self._counts.get(key):
-                self._counts[key] = count
+            elif value is not None:
+                self._extra[key] = value
         before, self.usage = self.usage, self._snapshot()
         return self.usage != before
 
