@@ -132,14 +132,7 @@ def decode_uncleaned(text: str, *, max_depth: int) -> Any:
 
 def _may_nest(text: str, depth: int) -> bool:
     """Return whether text has more than `depth` opening brackets."""
-    for bracket in "{[":
-        place = text.find(bracket)
-        while place >= 0:
-            depth -= 1
-            if depth < 0:
-                return True
-            place = text.find(bracket, place + 1)
-    return False
+    return text.count("{") + text.count("[") > depth
 
 
 def _general(text: str, max_depth: int) -> Any:
@@ -194,8 +187,10 @@ def is_json(text: str) -> bool:
 
 def count_of(value: object) -> int | None:
     """Return a decoded JSON value as a count, or None: 12 and 12.0 are counts, true and -1 not."""
-    # Some servers write counts as floats, and JSON's `true` is an `int` for Python.
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    # Some servers write counts as floats; JSON's `true` is a subclass of `int`.
+    if type(value) is int:
+        return value if 0 <= value < _TOO_MANY else None
+    if type(value) is float:
         return int(value) if 0 <= value < _TOO_MANY and value == value // 1 else None
     return None
 

@@ -50,7 +50,7 @@ class BlockOpener(Struct):
     ) -> int:
         """Append the start of a block; return the block's index.  Mint an id that a call lacks."""
         index = self.next_index()
-        if isinstance(block, ToolCall | ServerToolCall):
+        if isinstance(block, (ToolCall, ServerToolCall)):
             self.count_call(block.id, block.name)
             # Results are sent back by the id of their call, in every dialect but Gemini's.
             if not block.id:
