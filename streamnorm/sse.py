@@ -186,7 +186,8 @@ class SSEDecoder:
         first, _, last = raw.rpartition(b"\n")
         if last[:6] == b"data: " and (not first or (first[:7] == b"event: " and _LF not in first)):
             self.last_event_id = self._id
-            frame = Frame(_text(first[7:]) or "message", _text(last[6:]), self._id, self._retry)
+            event = _text(first[7:]) if first else ""
+            frame = Frame(event or "message", _text(last[6:]), self._id, self._retry)
             self._retry = None
             return [frame]
         for line in raw.split(b"\n"):

@@ -187,10 +187,10 @@ def is_json(text: str) -> bool:
 
 def count_of(value: object) -> int | None:
     """Return a decoded JSON value as a count, or None: 12 and 12.0 are counts, true and -1 not."""
-    # Some servers write counts as floats; JSON's `true` is a subclass of `int`.
     if type(value) is int:
         return value if 0 <= value < _TOO_MANY else None
-    if type(value) is float:
+    # Some servers write counts as floats, and JSON's `true` is an `int` for Python.
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
         return int(value) if 0 <= value < _TOO_MANY and value == value // 1 else None
     return None
 
@@ -213,7 +213,9 @@ def too_deep(value: Any, limit: int) -> bool:
 def string_of(value: dict[str, Any], key: str) -> str:
     """Return a string field without lone surrogates; "" for any other value."""
     text = value.get(key)
-    return clean(text) if isinstance(text, str) else ""
+    if isinstance(text, str):
+        return text if text.isascii() else clean(text)
+    return ""
 
 
 def objects_at(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
