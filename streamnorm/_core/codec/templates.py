@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _MAX_PAYLOAD_BYTES = 4096
 _PROBE = "?"
 # Visible characters that stand for themselves in a string of JSON.
-_PADDING_CHARACTERS = (ascii_letters + digits).encode()
+_PADDING_CHARACTERS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_CHARACTERS = bytes({*range(0x21, 0x7F)} - {*b'"\\'})
 _MAX_HEADS = 16  # each is compared with a payload that none fits
 PROBED_COUNTS = (7, 11)
