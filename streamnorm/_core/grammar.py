@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -41,8 +41,8 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.json import compact
-from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes
-from streamnorm._core.text import BATCH, LONG_CHARS, TextBuffer
+from streamnorm._core.limits import NEAR_BYTES, OBJECT_BYTES, Limits, StoredBytes, text_bytes
+from streamnorm._core.text import FULL_LIST, TextBuffer
 
 DELTAS: dict[type, tuple[type, ...]] = {
     TextDelta: (Text,),
@@ -284,6 +284,7 @@ TextualDelta: TypeAlias = Delta | RefusalDelta
 """The deltas that can be joined."""
 
 _LIMIT = "max_held_bytes"
+_MAX_LENT = 16  # blocks that are held and grow in turn
 # Start, deltas and stop of a block, whose number has a bound of its own.
 _USUAL_ITEMS = 3
 
@@ -321,6 +322,18 @@ class HeldDeltas:
                 return type(delta)(delta.index, text)
 
 
+class HeldTexts(NamedTuple):
+    """Taker of further texts of a held block.
+
+    Attributes:
+        fresh: Takes up to `BATCH - 1` texts of at most `LONG_CHARS`; full near the bound.
+        append: Takes a text, and counts those before.
+    """
+
+    fresh: list[str]
+    append: Callable[[str], None]
+
+
 _Items: TypeAlias = list[Event | HeldDeltas]
 
 
@@ -350,7 +363,6 @@ class Sequencer:
             that cannot be joined.
 
     Attributes:
-        held_bytes: Held text and JSON, in UTF-8 bytes.
         dropped_bytes: Text and JSON that was still held when the stream failed.
         held_behind: Open block that held back each of the held blocks when it started.
     """
@@ -361,15 +373,21 @@ class Sequencer:
         overlapping: tuple[type, ...] = (),
         max_held_bytes: int = Limits().max_held_bytes,
     ) -> None:
-        self.held_bytes = 0
         self.dropped_bytes = 0
         self.held_behind: dict[int, int] = {}
+        self._bytes = 0  # held, but for what stands in the lists that were lent
+        self._lent: list[TextBuffer] = []  # whose lists others append to
         self._overhead_bytes = 0  # of held events beyond a usual number, without their text
         self._overlapping = overlapping
         self._max_held_bytes = max_held_bytes
         self._queues: dict[int, _ChoiceQueue] = {}
         self._queue_of: dict[int, _ChoiceQueue] = {}  # by block
         self._done = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Held text and JSON, in UTF-8 bytes."""
+        return self._bytes + sum(text_bytes("".join(buffer.fresh)) for buffer in self._lent)
 
     def push(self, event: Event) -> list[Event]:
         """Return the events that can be emitted now, oldest first.
@@ -380,6 +398,8 @@ class Sequencer:
         if self._done:
             return []
         index: int | None = getattr(event, "index", None)
+        if self._lent and (type(event) is BlockStart or type(event) is BlockStop):
+            self._take_back()
         if index is None:
             return [self._end(event)] if type(event) is StreamError else [event]
         if type(event) is BlockStart:
@@ -391,35 +411,51 @@ class Sequencer:
             return [event, *self._release(queue)]
         return [event]
 
-    def held_sink(self, delta: TextualDelta) -> Callable[[str], None] | None:
-        """Return a function that holds a block's text; None if its deltas are not held.
+    def held_texts(self, delta: TextualDelta) -> HeldTexts | None:
+        """Return what takes a block's next texts; None if its deltas are not held.
 
-        Equal to `push` of a delta of the same type and part, but raises `LimitExceeded` instead
-        of returning a `StreamError`.  Valid until a block starts or stops, or another event of
-        the block is pushed.
+        Equal to `push` of deltas of the same type and part, but raises `LimitExceeded` instead of
+        returning a `StreamError`.  Valid until a block starts or stops.
         """
         queue = self._queue_of.get(delta.index)
         items = queue.held.get(delta.index) if queue is not None else None
         if items is None:
             return None
-        held: HeldDeltas | None = None
-        fresh: list[str]  # of its text
-        pack: Callable[[], object]
+        held = self._joinable(items, delta)
+        buffer = held.text
 
-        def hold(text: str) -> None:
-            nonlocal held, fresh, pack
+        def append(text: str) -> None:
+            nonlocal held
             # A citation, a signature or another part stays between the two deltas around it.
-            if held is None or items[-1] is not held:
+            if items[-1] is not held:
                 held = self._joinable(items, delta)
-                fresh, pack = held.text.fresh, held.text.pack
-            self.held_bytes += len(text) if text.isascii() else len(text.encode())
-            if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
+            self._append_text(held.text, text)
+            if self._bytes + self._overhead_bytes > self._max_held_bytes:
                 raise LimitExceeded(self._overflow().message, limit=_LIMIT)
-            fresh.append(text)
-            if len(fresh) >= BATCH or len(text) > LONG_CHARS:
-                pack()
 
-        return hold
+        if self._is_near or len(self._lent) >= _MAX_LENT:
+            return HeldTexts(FULL_LIST, append)
+        if buffer not in self._lent:
+            self._lent.append(buffer)
+        return HeldTexts(buffer.fresh, append)
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether the bound is near: each text is then counted as it arrives, not in a batch."""
+        return self._max_held_bytes - self._bytes - self._overhead_bytes < NEAR_BYTES
+
+    def _append_text(self, buffer: TextBuffer, text: str) -> None:
+        buffer.fresh.append(text)
+        self._bytes += buffer.pack()
+        if self._is_near:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Count the text in the lists that were lent, and fill these so that they take no more."""
+        while self._lent:
+            buffer = self._lent.pop()
+            self._bytes += buffer.pack()
+            buffer.renew()
 
     def _start(self, event: BlockStart) -> list[Event]:
         queue = self._queues.get(event.choice)
@@ -446,8 +482,10 @@ class Sequencer:
             del self.held_behind[index]
             self._overhead_bytes -= OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
             for item in items:
+                if type(item) is HeldDeltas and not item.text.size:
+                    continue  # no text has come
                 event = item.event() if isinstance(item, HeldDeltas) else item
-                self.held_bytes -= event_bytes(event)
+                self._bytes -= event_bytes(event)
                 out.append(event)
             first = items[0]
             waits = type(first) is BlockStart and type(first.block) not in self._overlapping
@@ -456,14 +494,13 @@ class Sequencer:
         return out
 
     def _hold(self, items: _Items, event: Event) -> list[Event]:
-        self.held_bytes += event_bytes(event)
-        if type(event) is JSONDelta:
-            self._joinable(items, event).text.append(event.partial_json)
-        elif isinstance(event, TextDelta | RefusalDelta | ReasoningDelta):
-            self._joinable(items, event).text.append(event.text)
+        if isinstance(event, (JSONDelta, TextDelta, RefusalDelta, ReasoningDelta)):
+            text = event.partial_json if isinstance(event, JSONDelta) else event.text
+            self._append_text(self._joinable(items, event).text, text)
         else:
+            self._bytes += event_bytes(event)
             self._append(items, event)
-        if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
+        if self._bytes + self._overhead_bytes > self._max_held_bytes:
             return [self._overflow()]
         return []
 
@@ -476,6 +513,9 @@ class Sequencer:
         return last
 
     def _append(self, items: _Items, item: Event | HeldDeltas) -> None:
+        last = items[-1] if items else None
+        if type(last) is HeldDeltas and last.text in self._lent:
+            self._take_back()
         items.append(item)
         if len(items) > _USUAL_ITEMS:
             self._overhead_bytes += OBJECT_BYTES
@@ -489,7 +529,8 @@ class Sequencer:
 
     def _end(self, error: StreamError) -> StreamError:
         self._done = True
-        self.dropped_bytes, self.held_bytes = self.held_bytes, 0
+        self.dropped_bytes, self._bytes = self.held_bytes, 0
+        self._lent.clear()
         self._queues.clear()
         self._queue_of.clear()
         return error

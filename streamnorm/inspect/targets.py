@@ -9,7 +9,6 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from streamnorm._core.codec import StreamWriter
-from streamnorm._core.codec.delta_run import part_of
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
@@ -22,6 +21,7 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
     UsageUpdate,
+    part_of,
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss

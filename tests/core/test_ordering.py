@@ -37,6 +37,7 @@ from streamnorm import (
     UsageUpdate,
 )
 from streamnorm._core.grammar import Sequencer
+from streamnorm._core.limits import NEAR_BYTES
 from streamnorm._core.text import BATCH, LONG_CHARS
 from streamnorm.validation import validate
 
@@ -84,7 +85,7 @@ def test_nothing_is_held_at_a_clean_end(events: list[Event]) -> None:
         sequencer.push(event)
     assert sequencer.held_bytes == sequencer.dropped_bytes == 0
     indexes = [event.index for event in events if isinstance(event, BlockStart)]
-    assert all(sequencer.held_sink(TextDelta(index, "")) is None for index in indexes)
+    assert all(sequencer.held_texts(TextDelta(index, "")) is None for index in indexes)
 
 
 @given(draws())
@@ -156,13 +157,13 @@ def test_lowest_open_block_passes_and_later_blocks_follow_in_order() -> None:
     assert sequencer.push(JSONDelta(1, "{")) == []
     assert sequencer.push(JSONDelta(2, "]")) == []
     assert sequencer.push(BlockStop(2)) == []
-    assert sequencer.held_sink(JSONDelta(0, "")) is None
-    assert all(sequencer.held_sink(JSONDelta(index, "")) is not None for index in (1, 2))
+    assert sequencer.held_texts(JSONDelta(0, "")) is None
+    assert all(sequencer.held_texts(JSONDelta(index, "")) is not None for index in (1, 2))
     assert sequencer.push(BlockStop(0)) == [BlockStop(0), B, JSONDelta(1, "{")]
-    assert sequencer.held_sink(JSONDelta(1, "")) is None
+    assert sequencer.held_texts(JSONDelta(1, "")) is None
     assert sequencer.push(JSONDelta(1, "}")) == [JSONDelta(1, "}")]
     assert sequencer.push(BlockStop(1)) == [BlockStop(1), C, JSONDelta(2, "[]"), BlockStop(2)]
-    assert sequencer.held_sink(JSONDelta(3, "")) is None
+    assert sequencer.held_texts(JSONDelta(3, "")) is None
 
 
 def test_held_blocks_name_the_block_that_they_wait_for() -> None:
@@ -223,8 +224,8 @@ def test_held_calls_are_released_up_to_the_next_held_text() -> None:
         *(BlockStop(0), waiting[0], JSONDelta(1, "1"), waiting[1], JSONDelta(2, "2"), BlockStop(2)),
         *(waiting[2], TextDelta(3, "x")),
     ]
-    assert all(sequencer.held_sink(JSONDelta(index, "")) is None for index in (1, 2))
-    assert sequencer.held_sink(TextDelta(3, "")) is None
+    assert all(sequencer.held_texts(JSONDelta(index, "")) is None for index in (1, 2))
+    assert sequencer.held_texts(TextDelta(3, "")) is None
     assert sequencer.push(BlockStop(3)) == [BlockStop(3), waiting[4]]
 
 
@@ -253,18 +254,76 @@ def test_text_sink_holds_text_as_push_does(
 ) -> None:
     by_push, by_sink = Sequencer(), Sequencer()
     for sequencer in (by_push, by_sink):
-        assert sequencer.held_sink(delta) is None
+        assert sequencer.held_texts(delta) is None
         for event in (A, BlockStart(1, block), *[delta] * pushed):
             sequencer.push(event)
-    hold = by_sink.held_sink(delta)
+    hold = by_sink.held_texts(delta)
     assert hold is not None
     for text in ("a", 'é"', "😀", "b"):
         by_push.push(structs.replace(delta, **{type(delta).__struct_fields__[1]: text}))
-        hold(text)
+        hold.append(text)
         assert by_sink.held_bytes == by_push.held_bytes
     assert by_sink.push(BlockStop(0)) == by_push.push(BlockStop(0))
     assert by_sink.held_bytes == by_push.held_bytes == 0
-    assert by_sink.held_sink(delta) is None
+    assert by_sink.held_texts(delta) is None
+
+
+def test_texts_in_the_list_are_held_as_those_that_are_pushed() -> None:
+    by_push, by_list = Sequencer(), Sequencer()
+    for sequencer in (by_push, by_list):
+        for event in (A, B, JSONDelta(1, "x")):
+            sequencer.push(event)
+    held = by_list.held_texts(JSONDelta(1, ""))
+    assert held is not None
+    for number in range(BATCH - 1):
+        text = f"{number}é"
+        by_push.push(JSONDelta(1, text))
+        held.fresh.append(text)
+        assert by_list.held_bytes == by_push.held_bytes
+    for sequencer in (by_push, by_list):
+        sequencer.push(JSONDelta(1, "y"))
+    held.append("z")
+    held.fresh.append("end")
+    by_push.push(JSONDelta(1, "zend"))
+    assert by_list.push(BlockStop(0)) == by_push.push(BlockStop(0))
+    assert by_list.held_bytes == by_push.held_bytes == 0
+    assert len(held.fresh) >= BATCH  # it takes no more
+
+
+def test_list_takes_no_text_near_the_bound() -> None:
+    plain = Sequencer()
+    for event in (A, B, C):
+        plain.push(event)
+    left = NEAR_BYTES + plain.held_bytes + 10
+    sequencer = Sequencer(max_held_bytes=left)
+    for event in (A, B, C):
+        sequencer.push(event)
+    first, second = (sequencer.held_texts(JSONDelta(index, "")) for index in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert (len(first.fresh), len(second.fresh)) == (0, 0)
+    first.fresh.append("a")
+    second.append("b" * 20)
+    assert len(first.fresh) >= BATCH
+    assert len(second.fresh) >= BATCH
+    third = sequencer.held_texts(JSONDelta(1, ""))
+    assert third is not None
+    assert len(third.fresh) >= BATCH
+    held = sequencer.held_bytes
+    first.append("c" * (left - held))
+    assert sequencer.held_bytes == left
+    with pytest.raises(LimitExceeded, match=f"{left + 1} bytes wait behind an open block"):
+        second.append("d")
+
+
+def test_few_lists_take_texts_that_nobody_has_counted() -> None:
+    sequencer = Sequencer()
+    sequencer.push(A)
+    for index in range(1, 19):
+        sequencer.push(BlockStart(index, Text()))
+        sequencer.push(TextDelta(index, "x"))
+    lists = [sequencer.held_texts(TextDelta(index, "")) for index in range(1, 19)]
+    assert [held is not None and not held.fresh for held in lists] == [True] * 16 + [False] * 2
 
 
 def test_deltas_of_another_part_are_held_apart() -> None:
@@ -272,9 +331,9 @@ def test_deltas_of_another_part_are_held_apart() -> None:
     for event in (A, BlockStart(1, Reasoning())):
         sequencer.push(event)
     for part, text in ((0, "a"), (1, "b"), (1, "c"), (0, "d")):
-        hold = sequencer.held_sink(ReasoningDelta(1, "", part))
+        hold = sequencer.held_texts(ReasoningDelta(1, "", part))
         assert hold is not None
-        hold(text)
+        hold.append(text)
     assert sequencer.push(BlockStop(0))[2:] == [
         ReasoningDelta(1, "a"),
         ReasoningDelta(1, "bc", 1),
@@ -286,14 +345,14 @@ def test_text_held_by_a_sink_is_bounded() -> None:
     sequencer = Sequencer(max_held_bytes=100)
     for event in (A, B):
         sequencer.push(event)
-    hold = sequencer.held_sink(JSONDelta(1, ""))
+    hold = sequencer.held_texts(JSONDelta(1, ""))
     assert hold is not None
-    hold("x" * (100 - sequencer.held_bytes))
+    hold.append("x" * (100 - sequencer.held_bytes))
     assert sequencer.held_bytes == 100
     with pytest.raises(
         LimitExceeded, match="102 bytes wait behind an open block, expected at most 100"
     ) as caught:
-        hold("é")
+        hold.append("é")
     assert caught.value.limit == "max_held_bytes"
     assert (sequencer.held_bytes, sequencer.dropped_bytes) == (0, 102)
     assert sequencer.push(BlockStop(0)) == []
@@ -370,11 +429,11 @@ def test_text_held_by_a_sink_counts_beside_objects() -> None:
     sequencer = Sequencer(max_held_bytes=plain.held_bytes + 200 + 5)  # an event more than usual
     for event in (A, *events):
         sequencer.push(event)
-    hold = sequencer.held_sink(TextDelta(1, ""))
+    hold = sequencer.held_texts(TextDelta(1, ""))
     assert hold is not None
-    hold("12345")
+    hold.append("12345")
     with pytest.raises(LimitExceeded):
-        hold("6")
+        hold.append("6")
 
 
 def test_pieces_held_by_a_sink_are_joined_now_and_then() -> None:
@@ -382,10 +441,10 @@ def test_pieces_held_by_a_sink_are_joined_now_and_then() -> None:
     sequencer = Sequencer()
     for event in (A, B):
         sequencer.push(event)
-    hold = sequencer.held_sink(JSONDelta(1, ""))
+    hold = sequencer.held_texts(JSONDelta(1, ""))
     assert hold is not None
     for _ in range(10 * BATCH):
-        hold("x")
+        hold.append("x")
     (held,) = (item for item in sequencer._queue_of[1].held[1] if hasattr(item, "text"))
     assert len(held.text.fresh) <= BATCH
 
@@ -423,13 +482,13 @@ def test_sinks_of_two_parts_hold_their_text_in_its_order() -> None:
     sequencer = Sequencer()
     for event in (BlockStart(0, Text()), BlockStart(1, Reasoning())):
         sequencer.push(event)
-    first, second = (sequencer.held_sink(ReasoningDelta(1, "", part)) for part in (0, 1))
+    first, second = (sequencer.held_texts(ReasoningDelta(1, "", part)) for part in (0, 1))
     assert first is not None
     assert second is not None
     for text in ("a", "b", *"x" * BATCH, "y" * (LONG_CHARS + 1)):
-        first(text)
-    second("c")
-    first("d")
+        first.append(text)
+    second.append("c")
+    first.append("d")
     sequencer.push(BlockStop(1))
     texts = "ab" + "x" * BATCH + "y" * (LONG_CHARS + 1)
     assert sequencer.push(BlockStop(0)) == [

@@ -3,6 +3,7 @@ from typing import Any
 from streamnorm._core.codec.delta_run import Consumer, DeltaRun, Forward
 from streamnorm._core.codec.framing import AnySplitter
 from streamnorm._core.codec.templates import BlockSinks, EventNumbers, Numbers, ReadText
+from streamnorm._core.grammar import HeldTexts
 from streamnorm._core.text import TextBuffer
 
 SOURCE: str
@@ -47,10 +48,10 @@ class DeltaFrames:
         cls,
         head: bytes,
         tail: bytes,
-        stored: TextBuffer | None,
+        stored: TextBuffer | HeldTexts | None,
         numbers: Numbers | None = None,
         middle: bytes = b"",
         /,
     ) -> DeltaFrames: ...
-    def write(self, text: str, /) -> bytes: ...
+    def write(self, text: str, /) -> Any: ...
     def characters(self) -> int: ...

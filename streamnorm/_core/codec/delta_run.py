@@ -31,11 +31,11 @@ from streamnorm._core.events import (
     Delta,
     Event,
     JSONDelta,
-    ReasoningDelta,
     StreamError,
     TextDelta,
     UsageUpdate,
     delta_factory,
+    part_of,
 )
 from streamnorm._core.text import BATCH, FULL_LIST, LONG_CHARS
 from streamnorm.sse import RawFrame, SSEDecoder
@@ -64,20 +64,17 @@ NO_SINKS: Sinks = (None, None, FULL_LIST, None)
 """Sinks before a block is selected."""
 
 
-def part_of(delta: Delta) -> int:
-    """Return the number of the summary that a reasoning delta extends; 0 for other deltas."""
-    return delta.part if type(delta) is ReasoningDelta else 0
-
-
 class Consumer(Protocol):
     """Receiver of the texts of a run.
 
     Attributes:
         sinks: Sinks of the block and part whose text came last.
+        known: Sinks that may still be valid, by block: they are if their delta is that of the run.
         failure: The error of a text that exceeded a limit, which ends the stream; None before.
     """
 
     sinks: Sinks
+    known: dict[int, Sinks]
 
     @property
     def failure(self) -> StreamError | None: ...
@@ -407,7 +404,7 @@ class DeltaEvents:
         makes_deltas: Whether events are made of the texts.
 
     Attributes:
-        sinks: As of `Consumer`.
+        sinks, known: As of `Consumer`.
         out: As above.
         failure: None: no event exceeds a limit.
     """
@@ -419,13 +416,13 @@ class DeltaEvents:
         self.out = out
         self._run = run
         self._makes_deltas = makes_deltas
-        self._known: dict[int, Sinks] = {}  # by block
+        self.known: dict[int, Sinks] = {}
 
     def select(self, delta: Delta) -> Sinks:
         """Select and return the sinks for the block and part of `delta`."""
-        sinks = self._known.get(delta.index)  # where blocks alternate
+        sinks = self.known.get(delta.index)  # where blocks alternate
         if sinks is None or sinks[0] is not delta:
-            sinks = self._known[delta.index] = (delta, None, FULL_LIST, self._writer(delta))
+            sinks = self.known[delta.index] = (delta, None, FULL_LIST, self._writer(delta))
         self.sinks = sinks
         return sinks
 
@@ -467,7 +464,7 @@ class DeltaForwarder:
     Attributes:
         run: The delta run.
         failure: The error of a frame that exceeded a limit, which ends the stream.
-        sinks: As of `Consumer`; replaced by `NO_SINKS` once they are no longer valid.
+        sinks, known: As of `Consumer`; replaced and cleared once they are no longer valid.
     """
 
     def __init__(self, run: DeltaRun, accumulator: TextSinks, writer: _DeltaSinks | None) -> None:
@@ -476,23 +473,23 @@ class DeltaForwarder:
         self.sinks: Sinks = NO_SINKS
         self._accumulator = accumulator
         self._writer = writer
-        self._known: dict[int, Sinks] = {}  # by block
+        self.known: dict[int, Sinks] = {}
 
     def invalidate(self, events: list[Event]) -> None:
         """Discard the selected sinks if one of the events may change them."""
         for event in events:
             if type(event) is not TextDelta and type(event) is not JSONDelta:
                 self.sinks = NO_SINKS
-                self._known.clear()
+                self.known.clear()
                 return
 
     def select(self, delta: Delta) -> Sinks:
         """Select and return the sinks for the block and part of `delta`."""
-        sinks = self._known.get(delta.index)  # where blocks alternate
+        sinks = self.known.get(delta.index)  # where blocks alternate
         if sinks is None or sinks[0] is not delta:
             append, fresh = self._accumulator.text_sinks(delta.index, part_of(delta))
             write = None if self._writer is None else self._writer.delta_sink(delta)
-            sinks = self._known[delta.index] = (delta, append, fresh, write)
+            sinks = self.known[delta.index] = (delta, append, fresh, write)
         self.sinks = sinks
         return sinks
 

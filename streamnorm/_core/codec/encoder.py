@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from streamnorm._core.blocks import ToolCall
-from streamnorm._core.codec.delta_run import part_of
 from streamnorm._core.codec.framing import FrameWriter
+from streamnorm._core.codec.templates import held_texts_sink
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
@@ -29,6 +29,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
     delta_factory,
+    part_of,
     sum_usage,
 )
 from streamnorm._core.grammar import Sequencer
@@ -419,9 +420,9 @@ class StreamWriter:
             if isinstance(delta, ReasoningDelta) and not projector.capabilities.reasoning_parts:
                 # Without parts in the target all summaries are one text, written to part 0.
                 projected = ReasoningDelta(index, "")
-            hold = None if self._sequencer is None else self._sequencer.held_sink(projected)
-            if hold is not None:
-                return hold
+            held = None if self._sequencer is None else self._sequencer.held_texts(projected)
+            if held is not None:
+                return held_texts_sink(held)
             return self._delta_writer(index)
         make = delta_factory(delta)
 

@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from streamnorm._core.codec import kernel
 from streamnorm._core.codec.kernel import MAX_DIGITS
 from streamnorm._core.events import Delta
+from streamnorm._core.grammar import HeldTexts
 from streamnorm._core.json import FAST_ERRORS, dumps
-from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextBuffer
+from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH, TextBuffer
 
 if TYPE_CHECKING:
     from streamnorm._core.codec import _kernel
@@ -441,6 +442,21 @@ def delta_frames(
         return head + dumps(text) + tail
 
     return write
+
+
+def held_texts_sink(held: HeldTexts) -> Callable[[str], None]:
+    """Return a function that holds the texts of deltas, which are written later."""
+    if kernel.DeltaFrames is not None:
+        return kernel.DeltaFrames(b"", b"", held).write
+    fresh, append = held
+
+    def hold(text: str) -> None:
+        if len(fresh) < BATCH - 1 and len(text) <= LONG_CHARS:
+            fresh.append(text)
+        else:
+            append(text)
+
+    return hold
 
 
 def numbered_delta_frames(

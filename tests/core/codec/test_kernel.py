@@ -26,11 +26,13 @@ from streamnorm._core.codec.templates import (
     Templates,
     counted_delta_frames,
     delta_frames,
+    held_texts_sink,
     numbered_delta_frames,
 )
 from streamnorm._core.errors import LimitExceeded
+from streamnorm._core.grammar import HeldTexts
 from streamnorm._core.json import FAST_ERRORS, dumps
-from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH, TextBuffer
+from streamnorm._core.text import BATCH, FULL_LIST, LONG_CHARS, MAX_FRESH, TextBuffer
 from streamnorm.sse import RawFrame, SSEDecoder
 
 SOURCE = Path(kernel.__file__).with_name("kernel_source") / "_kernel.c"
@@ -75,6 +77,7 @@ class Taker:
 
     def __init__(self, room: int) -> None:
         self.sinks: Sinks = NO_SINKS
+        self.known: dict[int, Sinks] = {}
         self.failure: StreamError | None = None
         self.taken: list[object] = []
         self.fresh: list[str] = []
@@ -352,15 +355,17 @@ def test_frames_are_written_as_by_the_twin(text: str, head: bytes, tail: bytes) 
 
     def write(compiled: Any) -> list[object]:
         written: list[object] = []
-        buffers = TextBuffer(), TextBuffer()
+        buffers = TextBuffer(), TextBuffer(), TextBuffer()
+        held = HeldTexts(buffers[2].fresh, buffers[2].append)
         numbers = Numbers()
         with kernel_of(compiled):
-            counted, count = counted_delta_frames(head, tail)
+            counted, count = counted_delta_frames(b"<" + head, tail)
             writers = [
-                delta_frames(head, tail),
-                delta_frames(head, tail, buffers[0]),
-                numbered_delta_frames(head, b",", tail, buffers[1], numbers),
+                delta_frames(b"<" + head, tail),
+                delta_frames(b"<" + head, tail, buffers[0]),
+                numbered_delta_frames(b"<" + head, b",", tail, buffers[1], numbers),
                 counted,
+                held_texts_sink(held),
             ]
         # More than a batch, and one that ends it early.
         for each in (text, "", text, *"ab" * BATCH, "x" * (LONG_CHARS + 1), text):
@@ -411,6 +416,27 @@ def test_misuse_is_a_type_error() -> None:
     for arguments in ((), ("text", [], framed.taker), (b"",), (b"", [], 5)):
         with pytest.raises((TypeError, AttributeError)):
             framed.run.forward(*arguments)
+
+
+@needs_kernel
+def test_sinks_that_the_consumer_knows_are_used_for_the_delta_of_the_block_alone() -> None:
+    with kernel_of(COMPILED):
+        reader = Reader(PLAIN, SSEDecoder())
+    taker, event = reader.taker, b'data: {"t":"a"}\n\n'
+    reader.read(event)
+    (delta,) = [taken for taken in taker.taken if isinstance(taken, TextDelta)]
+    written: list[str] = []
+    taker.sinks, taker.known = NO_SINKS, {delta.index: (delta, None, FULL_LIST, written.append)}
+    assert reader.read(event) == b""
+    assert written == ["a"]
+    taker.known[delta.index] = (TextDelta(delta.index, ""), *taker.known[delta.index][1:])
+    assert reader.read(event) == b""
+    assert written == ["a"]
+    assert taker.taken.count(delta) == 2
+    for known in (None, 5):
+        taker.sinks, taker.known = NO_SINKS, known  # type: ignore[assignment]
+        with pytest.raises(SystemError):
+            reader.read(event)
 
 
 @needs_kernel

@@ -23,7 +23,7 @@ static PyObject *limit_error;    /* what a sink raises whose limit a text exceed
 static Py_ssize_t max_fresh, batch, long_chars, max_digits;
 static PyObject *name_held, *name_plain, *name_frames, *name_original,
     *name_delta, *name_counts, *name_counts_before, *name_next_number, *name_next, *name_last_event,
-    *name_sinks, *name_select, *name_skip, *name_fail, *empty_bytes;
+    *name_sinks, *name_known, *name_index, *name_select, *name_skip, *name_fail, *empty_bytes;
 
 /* Put a new reference in the place of another one. */
 static inline void
@@ -41,16 +41,12 @@ typedef struct {
     Py_ssize_t size;
 } Bytes;
 
-static int
+static void
 set_bytes(Bytes *bytes, PyObject *value)
 {
-    char *start;
-    if (PyBytes_AsStringAndSize(value, &start, &bytes->size) < 0)
-        return -1;
-    Py_INCREF(value);
-    bytes->owner = value;
-    bytes->start = start;
-    return 0;
+    bytes->owner = Py_NewRef(value);
+    bytes->start = PyBytes_AsString(value);
+    bytes->size = PyBytes_Size(value);
 }
 
 /* Define a type whose objects and bytes stand between the first and the last of each. */
@@ -107,17 +103,8 @@ store(PyObject *list, Py_ssize_t room, PyObject *append, PyObject *text, Py_ssiz
     return appended == NULL ? -1 : 0;
 }
 
-static inline int
-is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static inline int
-is_alnum(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+#define IS_DIGIT(c) ((c) >= '0' && (c) <= '9')
+#define IS_ALNUM(c) (IS_DIGIT(c) || ((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z'))
 
 /* Copy bytes to a place, and return the place behind them. */
 static inline char *
@@ -167,11 +154,7 @@ unescaped(char c)
 static PyObject *
 decode_unusual(const char *quoted, Py_ssize_t size)
 {
-    PyObject *bytes = PyBytes_FromStringAndSize(quoted, size);
-    if (bytes == NULL)
-        return NULL;
-    PyObject *text = PyObject_CallFunctionObjArgs(decode_string, bytes, NULL);
-    Py_DECREF(bytes);
+    PyObject *text = PyObject_CallFunction(decode_string, "y#", quoted, size);
     if (text == NULL && PyErr_ExceptionMatches(fast_errors))
         PyErr_Clear();
     return text;
@@ -306,14 +289,12 @@ frames_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self == NULL)
         return NULL;
     self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
-    if ((stored != Py_None &&
-         ((self->fresh = PyObject_GetAttrString(stored, "fresh")) == NULL ||
-          (self->append = PyObject_GetAttrString(stored, "append")) == NULL)) ||
-        set_bytes(&self->head, head) < 0 || set_bytes(&self->middle, middle) < 0 ||
-        set_bytes(&self->tail, tail) < 0) {
-        Py_DECREF(self);
-        return NULL;
-    }
+    set_bytes(&self->head, head);
+    set_bytes(&self->middle, middle);
+    set_bytes(&self->tail, tail);
+    if (stored != Py_None && ((self->fresh = PyObject_GetAttrString(stored, "fresh")) == NULL ||
+                              (self->append = PyObject_GetAttrString(stored, "append")) == NULL))
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -325,6 +306,8 @@ frames_write(DeltaFrames *self, PyObject *text)
     if (characters < 0 || (self->append != NULL &&
                            store(self->fresh, batch - 1, self->append, text, characters) < 0))
         return NULL;
+    if (self->head.size == 0)  /* the texts are stored, and written later */
+        Py_RETURN_NONE;
     self->characters += characters;
     char number[24];
     int digits = 0;
@@ -404,10 +387,9 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->framing = framing == Py_None ? NULL : Py_NewRef(framing);
     self->leave = Py_NewRef(leave);
     self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
-    int failed = select_block(self, entry) < 0;
     for (int i = 0; i < 7; i++)
-        failed |= set_bytes(&self->prefix + i, parts[i]) < 0;
-    if (failed)
+        set_bytes(&self->prefix + i, parts[i]);
+    if (select_block(self, entry) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -431,8 +413,7 @@ behind_head(TemplateReader *self, const char *at, const char *stop)
     if (found != NULL || stop - at < size)
         return found;
     while (PyDict_Next(self->known, &place, &head, &entry)) {  /* a few, differing in a digit */
-        if (PyBytes_Size(head) != size ||
-            memcmp(at, PyBytes_AsString(head), (size_t)size) != 0)
+        if (PyBytes_Size(head) != size || memcmp(at, PyBytes_AsString(head), (size_t)size) != 0)
             continue;
         if (select_block(self, entry) < 0)
             return NULL;
@@ -449,7 +430,7 @@ static const char *
 behind_number(const char *at, const char *stop, long long *number)
 {
     const char *start = at;
-    for (*number = 0; at != NULL && at < stop && is_digit(*at) && at - start < max_digits; at++)
+    for (*number = 0; at != NULL && at < stop && IS_DIGIT(*at) && at - start < max_digits; at++)
         *number = *number * 10 + (*at - '0');
     return at == start || (*start == '0' && at - start > 1) ? NULL : at;
 }
@@ -508,7 +489,7 @@ behind_payload(TemplateReader *self, const char *at, const char *stop, Places *p
                 return NULL;
         }
         else
-            while (at < stop && (self->spaced ? *at == ' ' : is_alnum(*at)))
+            while (at < stop && (self->spaced ? *at == ' ' : IS_ALNUM(*at)))
                 at++;
     }
     at = behind_event_number(self, behind(at, stop, &self->tail), stop);
@@ -609,6 +590,22 @@ reader_read(TemplateReader *self, PyObject *data)
     return PyObject_CallFunctionObjArgs(self->otherwise, data, NULL);
 }
 
+/* Return the sinks of a block: those that the consumer knows, else those that it makes. */
+static PyObject *
+select_sinks(PyObject *consumer, PyObject *delta)
+{
+    PyObject *known = PyObject_GetAttr(consumer, name_known);
+    PyObject *index = known == NULL ? NULL : PyObject_GetAttr(delta, name_index);
+    PyObject *sinks = index == NULL ? NULL : PyDict_GetItemWithError(known, index);
+    if (sinks != NULL && PyTuple_GetItem(sinks, 0) == delta)
+        Py_INCREF(sinks);
+    else if (!PyErr_Occurred())
+        sinks = PyObject_CallMethodObjArgs(consumer, name_select, delta, NULL);
+    Py_XDECREF(known);
+    Py_XDECREF(index);
+    return sinks;
+}
+
 /* Pass a text to the sinks of a consumer, which are selected if they are another block's.  -1 with
  * an exception. */
 static int
@@ -623,7 +620,7 @@ pass_text(TemplateReader *self, PyObject *text, PyObject *out, PyObject *consume
     delta = self->delta != Py_None ? Py_NewRef(self->delta)
                                    : PyObject_GetAttr(self->run, name_delta);
     if (delta != NULL && PyTuple_GetItem(*sinks, 0) != delta)
-        replace(sinks, PyObject_CallMethodObjArgs(consumer, name_select, delta, NULL));
+        replace(sinks, select_sinks(consumer, delta));
     Py_XDECREF(delta);
     if (delta == NULL || *sinks == NULL)
         return -1;
@@ -726,8 +723,7 @@ reader_forward(TemplateReader *self, PyObject *const *args, Py_ssize_t count)
     PyObject *rest = NULL, *whole = PyObject_GetAttr(self->framing, name_held);
     PyObject *sinks = PyObject_GetAttr(args[2], name_sinks);
     if (whole != NULL)
-        replace(&whole, PyBytes_Size(whole) > 0 ? PySequence_Concat(whole, args[0])
-                                                : Py_NewRef(args[0]));
+        replace(&whole, PySequence_Concat(whole, args[0]));
     if (whole != NULL && sinks != NULL)
         rest = forward_events(self, whole, args[0], args[1], args[2], &sinks);
     Py_XDECREF(whole);
@@ -779,7 +775,8 @@ PyInit__kernel(void)
         {&name_original, "holds_original"}, {&name_delta, "delta"}, {&name_counts, "counts"},
         {&name_counts_before, "counts_before"}, {&name_next_number, "next_number"},
         {&name_next, "next"}, {&name_last_event, "last_event"}, {&name_sinks, "sinks"},
-        {&name_select, "select"}, {&name_skip, "skip"}, {&name_fail, "fail"},
+        {&name_known, "known"}, {&name_index, "index"}, {&name_select, "select"},
+        {&name_skip, "skip"}, {&name_fail, "fail"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if ((*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL)
