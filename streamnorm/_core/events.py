@@ -268,11 +268,6 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 """The deltas that only append text to a block; nearly all events of a stream are of these."""
 
 
-def part_of(delta: Delta) -> int:
-    """Return the number of the summary that a reasoning delta extends; 0 for other deltas."""
-    return delta.part if type(delta) is ReasoningDelta else 0
-
-
 def delta_factory(delta: Delta) -> Callable[[str], Delta]:
     """Return a function that creates deltas of the type, block and part of `delta` from text."""
     if isinstance(delta, ReasoningDelta) and delta.part:

@@ -283,6 +283,12 @@ class BlockOrder:
 TextualDelta: TypeAlias = Delta | RefusalDelta
 """The deltas that can be joined."""
 
+
+def part_of(delta: TextualDelta) -> int:
+    """Return the number of the summary that a reasoning delta extends; 0 for other deltas."""
+    return delta.part if type(delta) is ReasoningDelta else 0
+
+
 _LIMIT = "max_held_bytes"
 _MAX_LENT = 16  # blocks that are held and grow in turn
 # Start, deltas and stop of a block, whose number has a bound of its own.
@@ -308,9 +314,8 @@ class HeldDeltas:
 
     def takes(self, event: Event) -> bool:
         """Return whether `event` can be joined to these deltas."""
-        return type(event) is type(self._first) and getattr(event, "part", 0) == getattr(
-            self._first, "part", 0
-        )
+        first = self._first
+        return type(event) is type(first) and getattr(event, "part", 0) == part_of(first)
 
     def event(self) -> Event:
         """Return the held text as one delta."""

@@ -21,8 +21,8 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
     UsageUpdate,
-    part_of,
 )
+from streamnorm._core.grammar import part_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder, framing_of

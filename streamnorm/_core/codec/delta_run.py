@@ -35,8 +35,8 @@ from streamnorm._core.events import (
     TextDelta,
     UsageUpdate,
     delta_factory,
-    part_of,
 )
+from streamnorm._core.grammar import part_of
 from streamnorm._core.text import BATCH, FULL_LIST, LONG_CHARS
 from streamnorm.sse import RawFrame, SSEDecoder
 

@@ -29,10 +29,9 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
     delta_factory,
-    part_of,
     sum_usage,
 )
-from streamnorm._core.grammar import Sequencer
+from streamnorm._core.grammar import Sequencer, part_of
 from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.losses import Capabilities, Loss, Losses, OnLoss
 from streamnorm._core.losses.projection import Projector
