@@ -435,7 +435,7 @@ class Sequencer:
             if items[-1] is not held:
                 held = self._joinable(items, delta)
             self._append_text(held.text, text)
-            if self._bytes + self._overhead_bytes > self._max_held_bytes:
+            if self._is_full():
                 raise LimitExceeded(self._overflow().message, limit=_LIMIT)
 
         if self._is_near or len(self._lent) >= _MAX_LENT:
@@ -452,8 +452,12 @@ class Sequencer:
     def _append_text(self, buffer: TextBuffer, text: str) -> None:
         buffer.fresh.append(text)
         self._bytes += buffer.pack()
-        if self._is_near:
+
+    def _is_full(self) -> bool:
+        """Return whether the bound is exceeded; lend no lists near it."""
+        if self._lent and self._is_near:
             self._take_back()
+        return self._bytes + self._overhead_bytes > self._max_held_bytes
 
     def _take_back(self) -> None:
         """Count the text in the lists that were lent, and fill these so that they take no more."""
@@ -505,7 +509,7 @@ class Sequencer:
         else:
             self._bytes += event_bytes(event)
             self._append(items, event)
-        if self._bytes + self._overhead_bytes > self._max_held_bytes:
+        if self._is_full():
             return [self._overflow()]
         return []
 

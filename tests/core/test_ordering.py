@@ -316,6 +316,19 @@ def test_list_takes_no_text_near_the_bound() -> None:
         second.append("d")
 
 
+def test_event_that_brings_the_bound_near_takes_the_lists_back() -> None:
+    sequencer = Sequencer(max_held_bytes=NEAR_BYTES + 100)
+    for event in (A, BlockStart(1, Text()), TextDelta(1, "x"), BlockStart(2, Text())):
+        sequencer.push(event)
+    held = sequencer.held_texts(TextDelta(1, ""))
+    assert held is not None
+    held.fresh.append("uncounted")
+    before = sequencer.held_bytes
+    sequencer.push(CitationDelta(2, Citation("k", cited_text="c" * 100)))
+    assert len(held.fresh) >= BATCH
+    assert sequencer.held_bytes > before + 100
+
+
 def test_few_lists_take_texts_that_nobody_has_counted() -> None:
     sequencer = Sequencer()
     sequencer.push(A)
