@@ -549,8 +549,6 @@ def event_bytes(event: Event) -> int:
     """Return the UTF-8 bytes of text and JSON in an event."""
     if type(event) is BlockStart:
         text = compact(event.block)
-    elif type(event) is BlockStop:
-        return 0
     elif type(event) is JSONDelta:
         text = event.partial_json
     else:

@@ -228,7 +228,7 @@ class OutputItems:
             item.complete(data, events)
             item.mark_done()
         for item in streamed:
-            if entries and item not in matched and item.is_answer:
+            if entries and item.is_answer and item not in matched:
                 raise malformed(f"output without the {item.type} that came, expected all items")
             if not item.is_done:
                 if isinstance(item, ToolCallItem):

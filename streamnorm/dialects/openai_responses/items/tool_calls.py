@@ -148,11 +148,11 @@ class ToolCallItem(Item):
         tail = self._progress.add_missing_tail(arguments) if self.can_grow else None
         if tail is None:
             self._accept_equal(arguments, length)
-        elif tail:
-            if length:
-                self._opener.note("completed_by_whole", "ToolCall")
-            if self._is_open:
-                events.append(JSONDelta(self.index, tail))
+            return
+        if length:
+            self._opener.note("completed_by_whole", "ToolCall")
+        if self._is_open:
+            events.append(JSONDelta(self.index, tail))
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
         call_id = string_of(item, "call_id")

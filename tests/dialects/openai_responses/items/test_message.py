@@ -297,6 +297,13 @@ def test_half_a_surrogate_pair_at_the_end_is_replaced() -> None:
     assert body(ITEM_ADDED, words)[2] == RefusalDelta(0, "\ufffd")
 
 
+def test_complete_text_with_the_same_half_of_a_surrogate_pair_adds_nothing() -> None:
+    words = "a\ud83cb"
+    end = event("response.output_text.done", output_index=0, content_index=0, text=words)
+    frames = [ITEM_ADDED, text(words), end, part_done(part(words))]
+    assert body(*frames, done(0, "message", **messages(part(words)))) == whole("a\ufffdb")
+
+
 # Sources and log probabilities
 
 SOURCE = {"type": "url_citation", "url": "u"}
