@@ -275,8 +275,9 @@ class MessageItem(Item):
         text = part.get(_TEXT_KEYS[known.kind])
         if isinstance(text, str):
             # A text that equals the received text has no lone surrogate.
-            if not known.progress.holds(text):
-                self._append_missing_tail(known, clean(text), events)
+            holds = known.progress.holds
+            if not holds(text) and not holds(text := clean(text)):
+                self._append_missing_tail(known, text, events)
             known.is_whole = True
         if known.kind is Refusal:
             return
@@ -294,19 +295,16 @@ class MessageItem(Item):
     def _append_missing_tail(self, known: _ContentPart, text: str, events: list[Event]) -> None:
         """Append the rest of a part's complete text that the deltas lacked."""
         progress, length = known.progress, known.progress.length
-        if known.is_whole or not known.is_open or self.is_done:
-            tail = "" if progress.holds(text) else None
-        else:
-            tail = progress.add_missing_tail(text)
+        is_closed = known.is_whole or not known.is_open or self.is_done
+        tail = None if is_closed else progress.add_missing_tail(text)
         if tail is None:
             raise malformed(
                 f"complete text of {len(text)} characters that contradicts {length} of deltas,"
                 " expected the same"
             )
-        if tail:
-            if length:
-                self._opener.note("completed_by_whole", known.kind.__name__)
-            self._append(known, tail, events)
+        if length:
+            self._opener.note("completed_by_whole", known.kind.__name__)
+        self._append(known, tail, events)
 
     def _cite(self, part: _ContentPart, annotation: dict[str, Any], events: list[Event]) -> None:
         part.citations += 1
