@@ -88,9 +88,8 @@ def store_bytes(stored: StoredBytes, size: int) -> None:
     Raises:
         Fatal: The decoder would store more than `max_accumulated_bytes`.
     """
-    if size > stored.left:
+    if not stored.reserve(size):
         raise too_large("max_accumulated_bytes", stored.bound)
-    stored.left -= size
 
 
 # HTTP status by a part of the vendor's error type or code; the first match wins, so the most

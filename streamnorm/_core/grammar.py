@@ -547,18 +547,15 @@ class Sequencer:
 
 def event_bytes(event: Event) -> int:
     """Return the UTF-8 bytes of text and JSON in an event."""
-    if type(event) is BlockStart:
-        text = compact(event.block)
-    elif type(event) is JSONDelta:
-        text = event.partial_json
-    else:
-        match event:
-            case TextDelta(_, text) | ReasoningDelta(_, text) | RefusalDelta(_, text):
-                pass
-            case SignatureDelta(_, text) | Opaque(data=text):
-                pass
-            case CitationDelta(_, citation):
-                text = compact(citation)
-            case _:
-                return 0
+    match event:
+        case TextDelta(_, text) | ReasoningDelta(_, text) | RefusalDelta(_, text):
+            pass
+        case JSONDelta(_, text) | SignatureDelta(_, text) | Opaque(data=text):
+            pass
+        case BlockStart(_, block):
+            text = compact(block)
+        case CitationDelta(_, citation):
+            text = compact(citation)
+        case _:
+            return 0
     return len(text) if text.isascii() else len(text.encode())

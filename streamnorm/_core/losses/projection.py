@@ -199,7 +199,7 @@ class Projector:
             return []
         if self._results is not None and not self.vendor_fields.are_carried:
             return [out for added in self._results.push(event) for out in self._project(added)]
-        return self._reduce(event) if self._executed is None else self._project(event)
+        return self._project(event)
 
     def _project(self, event: Event) -> list[Event]:
         if self._executed is None:
@@ -217,17 +217,17 @@ class Projector:
         passed = self._carriers.push(event)
         return [out for event in passed for out in self._reducers[type(event)](self, event)]
 
-    def _message_start(self, event: MessageStart) -> list[Event]:
+    def _reduce_message_start(self, event: MessageStart) -> list[Event]:
         return [self._metadata.start(event)]
 
-    def _usage_update(self, event: UsageUpdate) -> list[Event]:
+    def _reduce_usage_update(self, event: UsageUpdate) -> list[Event]:
         return [self.usage(event)]
 
-    def _error(self, event: StreamError) -> list[Event]:
+    def _reduce_error(self, event: StreamError) -> list[Event]:
         self.fail()
         return [event]
 
-    def _ping(self, event: Ping) -> list[Event]:
+    def _reduce_ping(self, event: Ping) -> list[Event]:
         return [event]
 
     def fail(self) -> None:
@@ -332,10 +332,11 @@ class Projector:
         state.held_bytes += size
         state.held.append(item)
 
-    def _refusal(self, event: RefusalDelta) -> list[Event]:
-        return self._text(event if self._target.refusal else TextDelta(event.index, event.text))
+    def _reduce_refusal(self, event: RefusalDelta) -> list[Event]:
+        as_text = event if self._target.refusal else TextDelta(event.index, event.text)
+        return self._reduce_text(as_text)
 
-    def _text(self, event: TextDelta | RefusalDelta) -> list[Event]:
+    def _reduce_text(self, event: TextDelta | RefusalDelta) -> list[Event]:
         state, text = self._states[event.index], event.text
         if state.dropped:
             return []
@@ -353,7 +354,7 @@ class Projector:
             self._hold(state, TextBuffer(text, self._stored))
         return self._emit_start(state) if is_written else []
 
-    def _arguments(self, event: JSONDelta) -> list[Event]:
+    def _reduce_arguments(self, event: JSONDelta) -> list[Event]:
         state, text = self._states[event.index], event.partial_json
         if state.dropped:
             self._dropped_calls.append(event.index, text)
@@ -374,7 +375,7 @@ class Projector:
         self._whole.append(index, text)
         return []
 
-    def _reasoning(self, event: ReasoningDelta) -> list[Event]:
+    def _reduce_reasoning(self, event: ReasoningDelta) -> list[Event]:
         state = self._states[event.index]
         if state.dropped:
             return []
@@ -390,7 +391,7 @@ class Projector:
             text = "\n\n" + text
         return [*started, ReasoningDelta(event.index, text)]
 
-    def _signature(self, event: SignatureDelta) -> list[Event]:
+    def _reduce_signature(self, event: SignatureDelta) -> list[Event]:
         state = self._states[event.index]
         state.ended = True
         if state.dropped:
@@ -420,7 +421,7 @@ class Projector:
         self._losses.add("signature", type(state.start.block).__name__, "dropped")
         return []
 
-    def _citation(self, event: CitationDelta) -> list[Event]:
+    def _reduce_citation(self, event: CitationDelta) -> list[Event]:
         state = self._states[event.index]
         if state.dropped:
             return []
@@ -440,7 +441,7 @@ class Projector:
         if state.held:
             for item in state.held:
                 if isinstance(item, Opaque):
-                    self._opaque(item)
+                    self._reduce_opaque(item)
             self._discard_held(state)
         # Only the type of a stopped block is read again; its content may be large.
         empty = Reasoning() if type(state.start.block) in _HIDDEN else Text()
@@ -489,7 +490,7 @@ class Projector:
         if behind:
             self._lent.start(behind[-1].start, has_signature=behind[-1].ended)
 
-    def _opaque(self, event: Opaque) -> list[Event]:
+    def _reduce_opaque(self, event: Opaque) -> list[Event]:
         state = self._states.get(event.index) if event.index is not None else None
         if state is not None and state.dropped:
             return []
@@ -503,7 +504,7 @@ class Projector:
         self._losses.add("opaque", f"{event.dialect} {event.name}", "dropped")
         return []
 
-    def _message_stop(self, event: MessageStop) -> list[Event]:
+    def _reduce_message_stop(self, event: MessageStop) -> list[Event]:
         if event.choice and not self._target.choices:
             return []
         stop = self._metadata.stop(event)
@@ -530,18 +531,18 @@ class Projector:
         )
 
     _reducers: ClassVar[dict[type, Callable[[Any, Any], list[Event]]]] = {
-        TextDelta: _text,
-        JSONDelta: _arguments,
-        ReasoningDelta: _reasoning,
-        RefusalDelta: _refusal,
-        SignatureDelta: _signature,
-        CitationDelta: _citation,
+        TextDelta: _reduce_text,
+        JSONDelta: _reduce_arguments,
+        ReasoningDelta: _reduce_reasoning,
+        RefusalDelta: _reduce_refusal,
+        SignatureDelta: _reduce_signature,
+        CitationDelta: _reduce_citation,
         BlockStart: _start,
         BlockStop: _stop,
-        MessageStart: _message_start,
-        UsageUpdate: _usage_update,
-        MessageStop: _message_stop,
-        StreamError: _error,
-        Ping: _ping,
-        Opaque: _opaque,
+        MessageStart: _reduce_message_start,
+        UsageUpdate: _reduce_usage_update,
+        MessageStop: _reduce_message_stop,
+        StreamError: _reduce_error,
+        Ping: _reduce_ping,
+        Opaque: _reduce_opaque,
     }

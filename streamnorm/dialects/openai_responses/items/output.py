@@ -213,7 +213,7 @@ class OutputItems:
         matches = self._match(entries)
         streamed, matched = [*self._items], set(matches)
         for data, item in zip(entries, matches, strict=True):
-            self._check_call_id(item, self._called(data))
+            self._check_call_id(item, self._find_called(data))
             if item is not None and item.is_done:
                 item.compare(data)
                 continue
@@ -256,7 +256,7 @@ class OutputItems:
     def _item_of(self, data: dict[str, Any], output_index: int | None) -> Item | None:
         """Return the received item that `data` completes; None if the item is new."""
         item_type, id = string_of(data, "type"), string_of(data, "id")
-        called = self._called(data)
+        called = self._find_called(data)
         if not id and called is not None and called.id == id_of(data):
             id = called.id
         if output_index is None and (not id or self.ids_change):
@@ -274,7 +274,7 @@ class OutputItems:
         self._check_call_id(item, called)
         return item
 
-    def _called(self, data: dict[str, Any]) -> Item | None:
+    def _find_called(self, data: dict[str, Any]) -> Item | None:
         """Return the received item with the type and the call id of `data`."""
         return self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
 
@@ -303,7 +303,7 @@ class OutputItems:
     def _match_by(self, key: str, data: dict[str, Any], placed: list[Item]) -> Item | None:
         """Return the item that an entry of the terminal event's `output` matches by `key`."""
         if key == "call_id":
-            return self._called(data)
+            return self._find_called(data)
         if key == "position":
             return placed[0] if len(placed) == 1 else None
         id = id_of(data)
